@@ -1,0 +1,1 @@
+//! How a worker lives, and what each one does

@@ -1,0 +1,1 @@
+//! Keeps denormalised documents in step with the rows they are made of

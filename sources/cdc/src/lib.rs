@@ -1,0 +1,14 @@
+//! What changed?
+//!
+//! A [`ChangeCapture`] streams thin [`Change`]s in commit order, in [`ChangeBatch`]es, each with an [`Ack`] by which the
+//! engine says that all up to here is durable. It knows nothing of documents.
+
+mod ack;
+mod capture;
+mod change;
+mod identity;
+
+pub use ack::{Ack, Confirm};
+pub use capture::{ChangeCapture, KeyRange, Lag, PrepareMode, Readiness, SlotState, StartLine};
+pub use change::{CaptureEvent, Change, ChangeBatch, CoverageChange, CoverageNotice};
+pub use identity::{Continuity, Fork, SourceIdentity};

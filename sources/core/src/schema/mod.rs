@@ -1,0 +1,12 @@
+//! The schema of an index: which rows make up a document, and what it looks like.
+//!
+//! [`IndexSchema`] is the checked form: what is in it is well-formed by itself. Reading one from a file is the business of
+//! `read`; holding it against a [`Catalog`](crate::Catalog) that of `validate`; which tables it names and how they hang
+//! together that of [`SchemaTree`].
+
+mod ast;
+mod mapping;
+mod tree;
+
+pub use ast::*;
+pub use tree::{JoinPair, SchemaTree, TableNode};

@@ -1,0 +1,64 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use millstream_core::{Diagnostic, Result};
+use millstream_model::{ChangedRow, IndexName, RowKey, Sight};
+
+/// Finds and builds documents.
+///
+/// Called by many actors at once; each call uses a connection of its own. Errors name what to do: `Connection` is tried
+/// again in place, `Query` is bisected to single documents, `Setup`, `UnknownColumn` and `Unsupported` hold the index.
+#[async_trait]
+pub trait DocumentBuilder: Send + Sync {
+    /// Which documents of `index` these rows affect, in pages.
+    ///
+    /// Row numbers are places in `rows`. A row in [`ResolvedPage::not_yet`] could not be resolved because its transaction is not
+    /// visible to reads: all of it must be asked again (pages given for it are right, but not all). One query per hop and
+    /// batch; a wide fan-out comes in many pages. A truncate of a related table touches every document.
+    fn resolve<'a>(&'a self, index: &'a IndexName, rows: &'a [&'a ChangedRow]) -> BoxStream<'a, Result<ResolvedPage>>;
+
+    /// Reads documents of `index` by their root keys, in one statement.
+    ///
+    /// Answers one [`Built`] a key, in order, and what the statement could see. It starts after the call: all that was visible
+    /// at the time of the call is seen. Dropping the future is safe.
+    ///
+    /// # Errors
+    /// The whole statement failed, and says nothing of any key.
+    async fn build_many(&self, index: &IndexName, keys: &[RowKey]) -> Result<Reading>;
+
+    /// What keeps `index` from being built right now: rights, tables, columns, types. Empty: nothing.
+    ///
+    /// # Errors
+    /// When the source can't be asked.
+    async fn inspect(&self, index: &IndexName) -> Result<Vec<Diagnostic>>;
+}
+
+/// Some of the documents that rows touch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ResolvedPage {
+    /// Row number and document key.
+    pub touches: Vec<(usize, RowKey)>,
+    /// Numbers of rows that a read could not see yet.
+    pub not_yet: Vec<usize>,
+}
+
+/// One read of several documents.
+#[derive(Debug)]
+pub struct Reading {
+    /// One for each requested key, in order.
+    pub built: Vec<Built>,
+    /// What the read could see.
+    pub sight: Arc<dyn Sight>,
+}
+
+/// What a read found under a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Built {
+    /// The document, as JSON text without line breaks.
+    Document(String),
+    /// No such document.
+    Absent,
+    /// No document under this spelling of the key, but one under another (`1.0` and `1.00`): touch that one.
+    Respelled(RowKey),
+}

@@ -1,0 +1,19 @@
+//! How Millstream talks to Postgres.
+//!
+//! One place for each thing that every query needs: [`PostgresSettings`] say where and as whom; [`Connections`] open
+//! connections with every setting pinned that could change a value's text; [`quote`] is the one quoting function; [`classify`]
+//! turns a driver's error into a [`SourceError`](millstream_core::SourceError); [`Snapshot`] tells what a statement could see.
+
+mod connections;
+mod error;
+pub mod quote;
+mod settings;
+mod snapshot;
+
+pub use connections::{Connections, Lease};
+pub use error::classify;
+pub use settings::{Credentials, Password, PostgresSettings, TlsMode};
+pub use snapshot::Snapshot;
+
+/// The driver, for the crates of this workspace that write queries.
+pub use sqlx;
