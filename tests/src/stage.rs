@@ -1,0 +1,245 @@
+//! What most end-to-end tests share: a database, indexes with their oracles, and a host that keeps one in step with the other.
+
+use std::collections::BTreeMap;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cluster::{Cluster, free_port, tail};
+use crate::config::{HostConfig, dead_letters_path, documents_path};
+use crate::database::{Connection, Database};
+use crate::folder::Folder;
+use crate::host::{Host, index_state};
+use crate::json::Json;
+use crate::oracle::{Documents, Fold, assert_same, oracle};
+use crate::wait::{PATIENCE, until_within};
+
+/// A database, a folder with a configuration, and at most one host over both.
+#[derive(Debug)]
+pub struct Stage {
+    /// The configuration that the next host gets.
+    pub config: HostConfig,
+    /// A session of the superuser in the test's database.
+    pub sql: Connection,
+    database: Database,
+    folder: Folder,
+    oracles: BTreeMap<String, String>,
+    host: Option<Host>,
+    patience: Duration,
+}
+
+impl Stage {
+    /// In a database of its own on the shared server.
+    pub async fn new(test: &str) -> Self {
+        Self::on(&Cluster::shared().await, test).await
+    }
+
+    /// In a database of its own on some server.
+    pub async fn on(cluster: &Arc<Cluster>, test: &str) -> Self {
+        let database = cluster.database(test).await;
+        let sql = database.connect().await;
+        let config = HostConfig::new(database.name(), &database.url());
+        Self {
+            config,
+            sql,
+            database,
+            folder: Folder::new(),
+            oracles: BTreeMap::new(),
+            host: None,
+            patience: PATIENCE * 2,
+        }
+    }
+
+    /// Waits longer for the host to catch up.
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Runs statements.
+    pub async fn run(&mut self, sql: &str) {
+        self.sql.run(sql).await;
+    }
+
+    /// Adds an index (or changes its schema) and says by a query of `id, json` what it should hold.
+    pub fn index(&mut self, name: &str, schema: &str, oracle: &str) -> &mut Self {
+        self.config.index(name, schema);
+        self.oracles.insert(name.to_owned(), oracle.to_owned());
+        self
+    }
+
+    /// Changes what an index should hold.
+    pub fn oracle(&mut self, name: &str, oracle: &str) {
+        self.oracles.insert(name.to_owned(), oracle.to_owned());
+    }
+
+    /// Takes an index out of the configuration.
+    pub fn without_index(&mut self, name: &str) {
+        self.config.without_index(name);
+        self.oracles.remove(name);
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// The folder of the configuration, the documents and the log.
+    pub fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// The slot, as SQL sees it.
+    pub fn slot(&self) -> String {
+        format!("(select s from pg_replication_slots s where slot_name = '{}')", self.database.name())
+    }
+
+    /// Starts a host and does not wait for anything.
+    pub fn spawn(&mut self) -> &mut Host {
+        self.spawn_with(&[])
+    }
+
+    /// The same with more arguments.
+    pub fn spawn_with(&mut self, more: &[&str]) -> &mut Host {
+        assert!(self.host.is_none(), "one host at a time");
+        let port = free_port();
+        let config = self.config.write(&self.folder, port);
+        self.host.insert(Host::spawn_with(&config, &self.folder.path().join("host.log"), port, more))
+    }
+
+    /// Starts a host and waits until every index is live.
+    pub async fn start(&mut self) {
+        self.spawn();
+        self.until_live().await;
+    }
+
+    /// The host.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn host(&self) -> &Host {
+        self.host.as_ref().expect("a host was started")
+    }
+
+    /// Waits until every index with an oracle is live.
+    ///
+    /// # Panics
+    /// When the host ends or its patience does.
+    pub async fn until_live(&mut self) {
+        let names: Vec<String> = self.oracles.keys().cloned().collect();
+        for name in names {
+            self.until_state(&name, "live").await;
+        }
+    }
+
+    /// Waits until an index is in a state.
+    ///
+    /// # Panics
+    /// When the host ends or its patience does.
+    pub async fn until_state(&mut self, index: &str, state: &str) {
+        let host = tokio::sync::Mutex::new(self.host.as_mut().expect("a host was started"));
+        until_within(self.patience, format!("index {index} to be {state}"), || async {
+            let mut host = host.lock().await;
+            assert!(!host.has_ended(), "the host ended instead of being {state}");
+            let status = host.status().await?;
+            (index_state(&status, index) == Some(state)).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until all that was committed so far is durable: the slot's confirmed position has passed it.
+    pub async fn until_confirmed(&mut self) {
+        let position = self.sql.text("pg_logical_emit_message(true, 'quiet', '')").await;
+        let passed = format!("({}).confirmed_flush_lsn >= '{position}'", self.slot());
+        let shared = tokio::sync::Mutex::new((&mut self.sql, self.host.as_mut()));
+        until_within(self.patience, "the slot to pass the last write", || async {
+            let (sql, host) = &mut *shared.lock().await;
+            if let Some(host) = host {
+                assert!(!host.has_ended(), "the host ended before all was durable");
+            }
+            sql.flag(&passed).await.then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until every index is live and all is durable, then compares every index with its oracle.
+    pub async fn settled(&mut self) {
+        self.until_live().await;
+        self.until_confirmed().await;
+        self.compare().await;
+    }
+
+    /// Compares every index with its oracle as it is now.
+    pub async fn compare(&mut self) {
+        let names: Vec<String> = self.oracles.keys().cloned().collect();
+        for name in names {
+            self.compare_index(&name).await;
+        }
+    }
+
+    /// Compares one index with its oracle as it is now.
+    pub async fn compare_index(&mut self, name: &str) {
+        let expected = self.expected(name).await;
+        assert_same(name, &expected, &self.fold().documents(name));
+    }
+
+    /// What an index should hold now.
+    pub async fn expected(&mut self, name: &str) -> Documents {
+        oracle(&mut self.sql, &self.oracles[name]).await
+    }
+
+    /// What the documents' file says.
+    pub fn fold(&self) -> Fold {
+        Fold::read(&documents_path(self.folder.path()))
+    }
+
+    /// A document as the file has it.
+    pub fn document(&self, index: &str, id: &str) -> Option<Json> {
+        self.fold().document(index, id).cloned()
+    }
+
+    /// The dead letters' lines.
+    pub fn dead_letters(&self) -> Vec<Json> {
+        let text = std::fs::read_to_string(dead_letters_path(self.folder.path())).unwrap_or_default();
+        text.lines().map(|line| Json::parse(line).expect("a dead letter is JSON")).collect()
+    }
+
+    /// Kills the host with -9.
+    pub fn kill(&mut self) {
+        self.host.take().expect("a host was started").kill();
+    }
+
+    /// Lets the host drain and end.
+    pub async fn stop(&mut self) -> ExitStatus {
+        self.host.take().expect("a host was started").stop().await
+    }
+
+    /// Waits until the host ends by itself; its exit code and its log.
+    pub async fn ended(&mut self) -> (Option<i32>, String) {
+        let host = self.host.take().expect("a host was started");
+        let status = host.ended().await;
+        (status.code(), self.log())
+    }
+
+    /// What hosts wrote to stderr so far.
+    pub fn log(&self) -> String {
+        tail(&self.folder.path().join("host.log"), usize::MAX)
+    }
+
+    /// Ends the host and drops slot and database.
+    pub async fn close(mut self) {
+        if let Some(host) = self.host.take() {
+            host.kill();
+        }
+        self.database.clone().remove().await;
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- the end of the host's log:\n{}", tail(&self.folder.path().join("host.log"), 60));
+            eprintln!("--- the end of the server's log:\n{}", self.database.cluster().log_tail());
+        }
+    }
+}
