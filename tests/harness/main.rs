@@ -135,3 +135,25 @@ async fn a_killed_process_leaves_no_server_behind() {
     })
     .await;
 }
+
+/// The shop's tables, its filling and its oracles go together, and random writers keep them so.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shop_can_be_written_at_random() {
+    use millstream_tests::shop::{INDEXES, TABLES, Tally, Writer, fill};
+    let database = Cluster::shared().await.database("shop").await;
+    let mut sql = database.connect().await;
+    sql.run(TABLES).await;
+    sql.run(&fill(100)).await;
+    let (mut random, mut tally) = (millstream_tests::Random::new(1), Tally::default());
+    for _ in 0..60 {
+        Writer::new(100).with_truncates().transaction(&mut sql, &mut random, &mut tally).await.unwrap();
+    }
+    eprintln!("{tally}");
+    for kind in ["commits", "inserts", "updates", "moves", "changed keys", "deletes", "rollbacks"] {
+        assert!(tally.0.get(kind).is_some_and(|count| *count > 0), "no {kind} in {tally}");
+    }
+    for index in INDEXES {
+        assert!(!oracle(&mut sql, index.oracle).await.is_empty(), "{} has documents", index.name);
+    }
+    database.remove().await;
+}

@@ -13,7 +13,9 @@ mod host;
 pub mod http;
 mod json;
 mod oracle;
+mod random;
 mod recorder;
+pub mod shop;
 mod stage;
 pub mod wait;
 
@@ -25,5 +27,6 @@ pub use folder::Folder;
 pub use host::{Host, host_bin, index_state};
 pub use json::Json;
 pub use oracle::{Documents, Fold, assert_same, differences, oracle};
+pub use random::Random;
 pub use recorder::Recorder;
 pub use stage::Stage;

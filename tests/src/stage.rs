@@ -79,6 +79,11 @@ impl Stage {
         self.oracles.remove(name);
     }
 
+    /// Opens the session anew, after the server went away.
+    pub async fn reconnect(&mut self) {
+        self.sql = self.database.connect().await;
+    }
+
     /// The database.
     pub fn database(&self) -> &Database {
         &self.database
@@ -202,6 +207,11 @@ impl Stage {
     pub fn dead_letters(&self) -> Vec<Json> {
         let text = std::fs::read_to_string(dead_letters_path(self.folder.path())).unwrap_or_default();
         text.lines().map(|line| Json::parse(line).expect("a dead letter is JSON")).collect()
+    }
+
+    /// True when a host was started and has not ended by itself.
+    pub fn is_running(&mut self) -> bool {
+        self.host.as_mut().is_some_and(|host| !host.has_ended())
     }
 
     /// Kills the host with -9.
