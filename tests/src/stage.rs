@@ -11,7 +11,7 @@ use crate::database::{Connection, Database};
 use crate::folder::Folder;
 use crate::host::{Host, index_state};
 use crate::json::Json;
-use crate::oracle::{Documents, Fold, assert_same, oracle};
+use crate::oracle::{Documents, Fold, assert_same, differences, oracle};
 use crate::wait::{PATIENCE, until_within};
 
 /// A database, a folder with a configuration, and at most one host over both.
@@ -152,6 +152,21 @@ impl Stage {
         .await;
     }
 
+    /// Waits until an index is anything but live.
+    ///
+    /// # Panics
+    /// When the host ends or its patience does.
+    pub async fn until_not_live(&mut self, index: &str) {
+        let host = tokio::sync::Mutex::new(self.host.as_mut().expect("a host was started"));
+        until_within(self.patience, format!("index {index} to be held"), || async {
+            let mut host = host.lock().await;
+            assert!(!host.has_ended(), "the host ended instead of holding one index");
+            let status = host.status().await?;
+            (index_state(&status, index) != Some("live")).then_some(())
+        })
+        .await;
+    }
+
     /// Waits until all that was committed so far is durable: the slot's confirmed position has passed it.
     pub async fn until_confirmed(&mut self) {
         let position = self.sql.text("pg_logical_emit_message(true, 'quiet', '')").await;
@@ -172,6 +187,29 @@ impl Stage {
         self.until_live().await;
         self.until_confirmed().await;
         self.compare().await;
+    }
+
+    /// Waits until every index is live and equals its oracle: for what the engine finds out by itself after a while.
+    ///
+    /// # Panics
+    /// When that is not so in the end, with the first differences.
+    pub async fn equal_in_the_end(&mut self, what: &str) {
+        let deadline = tokio::time::Instant::now() + self.patience / 2;
+        loop {
+            self.until_live().await;
+            self.until_confirmed().await;
+            let mut said = Vec::new();
+            let names: Vec<String> = self.oracles.keys().cloned().collect();
+            for name in names {
+                let expected = self.expected(&name).await;
+                said.extend(differences(&name, &expected, &self.fold().documents(&name)));
+            }
+            if said.is_empty() {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "after {what}:\n  {}", said.join("\n  "));
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 
     /// Compares every index with its oracle as it is now.
