@@ -15,7 +15,7 @@ async fn case_c9_a_new_index_is_filled_and_the_others_are_left_alone() {
     stage.run("insert into parents select n, 'p' from generate_series(1, 100) n; insert into notes select n, 'n' from generate_series(1, 100) n").await;
     stage.start().await;
     stage.settled().await;
-    assert!(stage.stop().await.success());
+    assert!(stage.stop().await);
     let parents = lines(&stage, "parents");
     stage.run("insert into notes values (101, 'while stopped')").await;
     stage.index("notes", NOTES_SCHEMA, NOTES_ORACLE);
@@ -36,7 +36,7 @@ async fn case_c9_a_join_to_a_new_table_fills_that_index_again() {
     stage.index("notes", NOTES_SCHEMA, NOTES_ORACLE);
     stage.start().await;
     stage.settled().await;
-    assert!(stage.stop().await.success());
+    assert!(stage.stop().await);
     let notes = lines(&stage, "notes");
     let schema = format!(
         "{FAMILY_SCHEMA}  toys: {{ collect: name, of: toys, type: text, through: {{ table: children, join: {{ id: parent_id }}, to: {{ id: child_id }} }} }}\n"
@@ -161,7 +161,7 @@ async fn used_column(test: &str, change: &str, mend: &str) {
     stage.run(change).await;
     stage.run("insert into parents (id) values (3); insert into notes values (2, 'goes on')").await;
     stage.until_not_live("parents").await;
-    let status = stage.host().status().await.expect("the host answers");
+    let status = stage.status().await;
     let said = format!("{status}{}", stage.log());
     assert!(said.contains("parents") && said.contains("name"), "index and column are named:\n{said}");
     // The other index neither waits nor differs, and the slot is not pinned.

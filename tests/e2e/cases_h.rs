@@ -17,7 +17,7 @@ async fn case_h1_a_transaction_older_than_the_coverage_is_not_lost() {
     stage.settled().await;
     let mut open = stage.database().connect().await;
     open.run("begin; insert into notes values (1, 'before')").await;
-    assert!(stage.stop().await.success());
+    assert!(stage.stop().await);
     stage.index("notes", NOTES_SCHEMA, NOTES_ORACLE);
     stage.spawn();
     // The old index is live meanwhile; the new one waits for the open transaction.
@@ -101,14 +101,14 @@ async fn coverage_broken(test: &str, manage: &str, break_it: &str, mend: &str) {
     // Everything is made by the first run; the second may change what `manage` says only.
     stage.start().await;
     stage.settled().await;
-    assert!(stage.stop().await.success());
+    assert!(stage.stop().await);
     stage.config.source("manage", manage);
     stage.start().await;
     let name = stage.database().name().to_owned();
     stage.run(&break_it.replace("PUBLICATION", &name)).await;
     stage.run("update children set parent_id = 2, name = 'x'; update children set parent_id = 1; insert into children values (2, 2, 'y'); delete from children where id = 2").await;
     stage.until_not_live("parents").await;
-    let said = format!("{}{}", stage.host().status().await.expect("the host answers"), stage.log());
+    let said = format!("{}{}", stage.status().await, stage.log());
     assert!(said.contains("children"), "the table is named");
     stage.run("insert into notes values (2, 'goes on')").await;
     stage.until_confirmed().await;
@@ -319,7 +319,7 @@ async fn case_h11_p18_a_lost_right_stops_its_index_only() {
     stage.until_not_live("parents").await;
     stage.until_confirmed().await;
     stage.compare_index("notes").await;
-    let said = format!("{}{}", stage.host().status().await.expect("the host answers"), stage.log());
+    let said = format!("{}{}", stage.status().await, stage.log());
     assert!(said.contains("children"), "the table is named");
     stage.kill();
     stage.run("insert into children values (3, 1, 'unseen, too'); insert into notes values (3, 'while stopped')").await;

@@ -2,6 +2,8 @@
 //!
 //! A test ends the same way each time: once the source is quiet, what the sink holds equals what plain SQL gives.
 
+mod cases_a;
+mod cases_b;
 mod cases_c;
 mod cases_c_more;
 mod cases_h;

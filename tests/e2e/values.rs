@@ -114,19 +114,13 @@ async fn table_of_values(test: &str) -> Stage {
             fields,
             "\n  c{at}: {declared}, nullable: true }}\n  a{at}: {declared}, array: true, nullable: true }}"
         );
-        pairs.push(format!(
-            "json_build_object('c{at}', {}, 'a{at}', {})",
-            shown(kind, &format!("c{at}"), false),
-            shown(kind, &format!("a{at}"), true)
-        ));
+        for (name, array) in [(format!("c{at}"), false), (format!("a{at}"), true)] {
+            pairs.push(format!(r#"',"{name}":' || coalesce(to_json({})::text, 'null')"#, shown(kind, &name, array)));
+        }
     }
     stage.run(&format!("create table vals (id int primary key{columns})")).await;
-    // json_build_object takes a hundred arguments: the oracle merges many small objects instead.
-    let merged: Vec<String> = pairs.iter().map(|pair| format!("select * from json_each({pair})")).collect();
-    let oracle = format!(
-        "select id, (select json_object_agg(key, value) from (select 'id', to_json(id) union all {}) as all_of(key, value)) from vals",
-        merged.join(" union all ")
-    );
+    // Put together as text: the json functions take a hundred arguments at most, and json_each trips over \u0000.
+    let oracle = format!(r#"select id, '{{"id":' || id || {} || '}}' from vals"#, pairs.join(" || "));
     stage.index("vals", &format!("table: vals\nfields:\n  id: integer{fields}\n"), &oracle);
     stage
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use millstream_model::{Body, Generation, IndexMapping, IndexName, Version};
-use millstream_sinks::{Capabilities, Outcome, Progress, ProgressStore, Refill, Result, Sink, SinkError, WriteBatch};
+use millstream_sinks::{
+    Capabilities, Outcome, Progress, ProgressStore, Refill, Result, Sink, SinkError, SinkErrorKind, WriteBatch,
+};
 use tokio::sync::watch;
 
 use crate::json::Json;
@@ -30,7 +32,9 @@ struct State {
     documents: BTreeMap<String, BTreeMap<String, Stored>>,
     progress: Option<Progress>,
     versions: bool,
+    failure: Option<SinkErrorKind>,
     failures_left: usize,
+    failed: usize,
     refused: BTreeSet<String>,
     rejected: BTreeSet<String>,
     writes: Vec<Write>,
@@ -91,7 +95,19 @@ impl Recorder {
 
     /// The next `count` writes fail as a sink that is away.
     pub fn fail(&self, count: usize) {
-        self.state().failures_left = count;
+        self.fail_as(SinkErrorKind::Retry, count);
+    }
+
+    /// The next `count` writes fail in this way.
+    pub fn fail_as(&self, kind: SinkErrorKind, count: usize) {
+        let mut state = self.state();
+        state.failure = Some(kind);
+        state.failures_left = count;
+    }
+
+    /// How many writes have failed because they were told to.
+    pub fn failed(&self) -> usize {
+        self.state().failed
     }
 
     /// Documents of this id are refused for now.
@@ -173,7 +189,8 @@ impl State {
             return Ok(());
         }
         self.failures_left -= 1;
-        Err(SinkError::retry("the recorder was told to fail"))
+        self.failed += 1;
+        Err(SinkError::new(self.failure.unwrap_or(SinkErrorKind::Retry), "the recorder was told to fail"))
     }
 
     fn store(&mut self, index: &str, document: &millstream_model::Document) -> Outcome {

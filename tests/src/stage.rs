@@ -1,18 +1,21 @@
 //! What most end-to-end tests share: a database, indexes with their oracles, and a host that keeps one in step with the other.
 
 use std::collections::BTreeMap;
-use std::process::ExitStatus;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cluster::{Cluster, free_port, tail};
 use crate::config::{HostConfig, dead_letters_path, documents_path};
 use crate::database::{Connection, Database};
+use crate::embedded::Embedded;
 use crate::folder::Folder;
 use crate::host::{Host, index_state};
 use crate::json::Json;
 use crate::oracle::{Documents, Fold, assert_same, differences, oracle};
-use crate::wait::{PATIENCE, until_within};
+use crate::recorder::Recorder;
+use crate::wait::{PATIENCE, until, until_within};
 
 /// A database, a folder with a configuration, and at most one host over both.
 #[derive(Debug)]
@@ -24,8 +27,32 @@ pub struct Stage {
     database: Database,
     folder: Folder,
     oracles: BTreeMap<String, String>,
-    host: Option<Host>,
+    runner: Option<Runner>,
+    recorder: Option<Recorder>,
     patience: Duration,
+}
+
+/// What keeps documents in step: the program, or an engine in this process over a sink that fails on demand.
+#[derive(Debug)]
+enum Runner {
+    Host(Host),
+    Embedded(Embedded),
+}
+
+impl Runner {
+    fn has_ended(&mut self) -> bool {
+        match self {
+            Self::Host(host) => host.has_ended(),
+            Self::Embedded(engine) => engine.has_ended(),
+        }
+    }
+
+    async fn status(&self) -> Option<Json> {
+        match self {
+            Self::Host(host) => host.status().await,
+            Self::Embedded(engine) => engine.status(),
+        }
+    }
 }
 
 impl Stage {
@@ -45,7 +72,8 @@ impl Stage {
             database,
             folder: Folder::new(),
             oracles: BTreeMap::new(),
-            host: None,
+            runner: None,
+            recorder: None,
             patience: PATIENCE * 2,
         }
     }
@@ -59,6 +87,18 @@ impl Stage {
     /// Runs statements.
     pub async fn run(&mut self, sql: &str) {
         self.sql.run(sql).await;
+    }
+
+    /// Runs statements and returns a position of the log behind them.
+    pub async fn write(&mut self, sql: &str) -> String {
+        self.sql.run(sql).await;
+        self.sql.text("pg_current_wal_insert_lsn()").await
+    }
+
+    /// Whether the slot's confirmed position has reached one of the log's.
+    pub async fn is_confirmed(&mut self, position: &str) -> bool {
+        let reached = format!("({}).confirmed_flush_lsn >= '{position}'", self.slot());
+        self.sql.flag(&reached).await
     }
 
     /// Adds an index (or changes its schema) and says by a query of `id, json` what it should hold.
@@ -99,20 +139,42 @@ impl Stage {
         format!("(select s from pg_replication_slots s where slot_name = '{}')", self.database.name())
     }
 
-    /// Starts a host and does not wait for anything.
-    pub fn spawn(&mut self) -> &mut Host {
-        self.spawn_with(&[])
+    /// From now on an engine in this process takes the host's place, and writes to this sink.
+    pub fn record(&mut self) -> Recorder {
+        self.record_in(Recorder::new())
     }
 
-    /// The same with more arguments.
-    pub fn spawn_with(&mut self, more: &[&str]) -> &mut Host {
-        assert!(self.host.is_none(), "one host at a time");
+    /// The same with a sink that the test has made.
+    pub fn record_in(&mut self, recorder: Recorder) -> Recorder {
+        self.recorder = Some(recorder.clone());
+        recorder
+    }
+
+    /// Starts a host (or an engine) and does not wait for anything.
+    pub fn spawn(&mut self) {
+        self.spawn_with(&[]);
+    }
+
+    /// The same with more arguments for the host.
+    pub fn spawn_with(&mut self, more: &[&str]) {
+        assert!(self.runner.is_none(), "one host at a time");
         let port = free_port();
         let config = self.config.write(&self.folder, port);
-        self.host.insert(Host::spawn_with(&config, &self.folder.path().join("host.log"), port, more))
+        self.runner = Some(match &self.recorder {
+            Some(recorder) => Runner::Embedded(Embedded::spawn(&config, recorder.clone())),
+            None => Runner::Host(Host::spawn_with(&config, &self.log_path(), port, more)),
+        });
     }
 
-    /// Starts a host and waits until every index is live.
+    /// Starts a host made by the caller from the path of the configuration.
+    pub fn spawn_command(&mut self, command: impl FnOnce(&Path) -> Command) {
+        assert!(self.runner.is_none(), "one host at a time");
+        let port = free_port();
+        let config = self.config.write(&self.folder, port);
+        self.runner = Some(Runner::Host(Host::spawn_command(command(&config), &self.log_path(), port)));
+    }
+
+    /// Starts a host (or an engine) and waits until every index is live.
     pub async fn start(&mut self) {
         self.spawn();
         self.until_live().await;
@@ -121,9 +183,32 @@ impl Stage {
     /// The host.
     ///
     /// # Panics
-    /// When there is none.
+    /// When there is none, or an engine in this process instead.
     pub fn host(&self) -> &Host {
-        self.host.as_ref().expect("a host was started")
+        match &self.runner {
+            Some(Runner::Host(host)) => host,
+            _ => panic!("a host was started"),
+        }
+    }
+
+    /// The engine in this process.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn engine(&self) -> &Embedded {
+        match &self.runner {
+            Some(Runner::Embedded(engine)) => engine,
+            _ => panic!("an engine was started"),
+        }
+    }
+
+    /// What the host or engine says of itself.
+    ///
+    /// # Panics
+    /// When it says nothing.
+    pub async fn status(&self) -> Json {
+        let runner = self.runner.as_ref().expect("a host was started");
+        until("a status", || runner.status()).await
     }
 
     /// Waits until every index with an oracle is live.
@@ -142,9 +227,9 @@ impl Stage {
     /// # Panics
     /// When the host ends or its patience does.
     pub async fn until_state(&mut self, index: &str, state: &str) {
-        let host = tokio::sync::Mutex::new(self.host.as_mut().expect("a host was started"));
+        let runner = tokio::sync::Mutex::new(self.runner.as_mut().expect("a host was started"));
         until_within(self.patience, format!("index {index} to be {state}"), || async {
-            let mut host = host.lock().await;
+            let mut host = runner.lock().await;
             assert!(!host.has_ended(), "the host ended instead of being {state}");
             let status = host.status().await?;
             (index_state(&status, index) == Some(state)).then_some(())
@@ -157,9 +242,9 @@ impl Stage {
     /// # Panics
     /// When the host ends or its patience does.
     pub async fn until_not_live(&mut self, index: &str) {
-        let host = tokio::sync::Mutex::new(self.host.as_mut().expect("a host was started"));
+        let runner = tokio::sync::Mutex::new(self.runner.as_mut().expect("a host was started"));
         until_within(self.patience, format!("index {index} to be held"), || async {
-            let mut host = host.lock().await;
+            let mut host = runner.lock().await;
             assert!(!host.has_ended(), "the host ended instead of holding one index");
             let status = host.status().await?;
             (index_state(&status, index) != Some("live")).then_some(())
@@ -171,7 +256,7 @@ impl Stage {
     pub async fn until_confirmed(&mut self) {
         let position = self.sql.text("pg_logical_emit_message(true, 'quiet', '')").await;
         let passed = format!("({}).confirmed_flush_lsn >= '{position}'", self.slot());
-        let shared = tokio::sync::Mutex::new((&mut self.sql, self.host.as_mut()));
+        let shared = tokio::sync::Mutex::new((&mut self.sql, self.runner.as_mut()));
         until_within(self.patience, "the slot to pass the last write", || async {
             let (sql, host) = &mut *shared.lock().await;
             if let Some(host) = host {
@@ -202,7 +287,7 @@ impl Stage {
             let names: Vec<String> = self.oracles.keys().cloned().collect();
             for name in names {
                 let expected = self.expected(&name).await;
-                said.extend(differences(&name, &expected, &self.fold().documents(&name)));
+                said.extend(differences(&name, &expected, &self.documents(&name)));
             }
             if said.is_empty() {
                 return;
@@ -223,7 +308,7 @@ impl Stage {
     /// Compares one index with its oracle as it is now.
     pub async fn compare_index(&mut self, name: &str) {
         let expected = self.expected(name).await;
-        assert_same(name, &expected, &self.fold().documents(name));
+        assert_same(name, &expected, &self.documents(name));
     }
 
     /// What an index should hold now.
@@ -231,14 +316,22 @@ impl Stage {
         oracle(&mut self.sql, &self.oracles[name]).await
     }
 
+    /// What the sink holds of an index.
+    pub fn documents(&self, name: &str) -> Documents {
+        match &self.recorder {
+            Some(recorder) => recorder.documents(name),
+            None => self.fold().documents(name),
+        }
+    }
+
     /// What the documents' file says.
     pub fn fold(&self) -> Fold {
         Fold::read(&documents_path(self.folder.path()))
     }
 
-    /// A document as the file has it.
+    /// A document as the sink has it.
     pub fn document(&self, index: &str, id: &str) -> Option<Json> {
-        self.fold().document(index, id).cloned()
+        self.documents(index).remove(id)
     }
 
     /// The dead letters' lines.
@@ -249,35 +342,53 @@ impl Stage {
 
     /// True when a host was started and has not ended by itself.
     pub fn is_running(&mut self) -> bool {
-        self.host.as_mut().is_some_and(|host| !host.has_ended())
+        self.runner.as_mut().is_some_and(|runner| !runner.has_ended())
     }
 
-    /// Kills the host with -9.
+    /// Kills the host with -9; an engine in this process is dropped where it stands.
     pub fn kill(&mut self) {
-        self.host.take().expect("a host was started").kill();
+        match self.runner.take().expect("a host was started") {
+            Runner::Host(host) => host.kill(),
+            Runner::Embedded(engine) => engine.kill(),
+        }
     }
 
-    /// Lets the host drain and end.
-    pub async fn stop(&mut self) -> ExitStatus {
-        self.host.take().expect("a host was started").stop().await
+    /// Lets the host drain and end; true when it did so cleanly.
+    pub async fn stop(&mut self) -> bool {
+        self.stop_within(Duration::from_secs(20)).await
+    }
+
+    /// The same with a deadline for an engine in this process (a host has its own).
+    pub async fn stop_within(&mut self, deadline: Duration) -> bool {
+        match self.runner.take().expect("a host was started") {
+            Runner::Host(host) => host.stop().await.success(),
+            Runner::Embedded(engine) => engine.stop(deadline).await,
+        }
     }
 
     /// Waits until the host ends by itself; its exit code and its log.
+    ///
+    /// # Panics
+    /// When it does not within a minute.
     pub async fn ended(&mut self) -> (Option<i32>, String) {
-        let host = self.host.take().expect("a host was started");
+        let Some(Runner::Host(host)) = self.runner.take() else { panic!("a host was started") };
         let status = host.ended().await;
         (status.code(), self.log())
     }
 
     /// What hosts wrote to stderr so far.
     pub fn log(&self) -> String {
-        tail(&self.folder.path().join("host.log"), usize::MAX)
+        tail(&self.log_path(), usize::MAX)
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.folder.path().join("host.log")
     }
 
     /// Ends the host and drops slot and database.
     pub async fn close(mut self) {
-        if let Some(host) = self.host.take() {
-            host.kill();
+        if self.runner.is_some() {
+            self.kill();
         }
         self.database.clone().remove().await;
     }
@@ -286,7 +397,7 @@ impl Stage {
 impl Drop for Stage {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("--- the end of the host's log:\n{}", tail(&self.folder.path().join("host.log"), 60));
+            eprintln!("--- the end of the host's log:\n{}", tail(&self.log_path(), 60));
             eprintln!("--- the end of the server's log:\n{}", self.database.cluster().log_tail());
         }
     }
