@@ -11,8 +11,8 @@ use crate::recorder::Recorder;
 pub struct Embedded {}
 
 impl Embedded {
-    /// Starts an engine from a configuration file, writing to this sink instead of the file's own.
-    pub fn spawn(_config: &Path, _sink: Recorder) -> Self {
+    /// Starts an engine from a configuration file, writing to these sinks instead of the file's own.
+    pub fn spawn(_config: &Path, _sinks: Vec<(String, Recorder)>) -> Self {
         panic!("the engine is not there yet")
     }
 
@@ -25,6 +25,15 @@ impl Embedded {
     pub fn status(&self) -> Option<Json> {
         None
     }
+
+    /// Takes no more changes until it is resumed.
+    pub fn pause(&self) {}
+
+    /// Goes on.
+    pub fn resume(&self) {}
+
+    /// Fills an index again.
+    pub async fn backfill(&self, _index: &str) {}
 
     /// Drops it where it stands, as `kill -9` would: nothing is drained, nothing is said to the server.
     pub fn kill(self) {}

@@ -28,7 +28,7 @@ pub struct Stage {
     folder: Folder,
     oracles: BTreeMap<String, String>,
     runner: Option<Runner>,
-    recorder: Option<Recorder>,
+    recorders: Vec<(String, Recorder)>,
     patience: Duration,
 }
 
@@ -73,7 +73,7 @@ impl Stage {
             folder: Folder::new(),
             oracles: BTreeMap::new(),
             runner: None,
-            recorder: None,
+            recorders: Vec::new(),
             patience: PATIENCE * 2,
         }
     }
@@ -146,7 +146,14 @@ impl Stage {
 
     /// The same with a sink that the test has made.
     pub fn record_in(&mut self, recorder: Recorder) -> Recorder {
-        self.recorder = Some(recorder.clone());
+        self.recorders = vec![("recorder".to_owned(), recorder.clone())];
+        recorder
+    }
+
+    /// One more sink for that engine.
+    pub fn record_also(&mut self, name: &str) -> Recorder {
+        let recorder = Recorder::new();
+        self.recorders.push((name.to_owned(), recorder.clone()));
         recorder
     }
 
@@ -160,9 +167,10 @@ impl Stage {
         assert!(self.runner.is_none(), "one host at a time");
         let port = free_port();
         let config = self.config.write(&self.folder, port);
-        self.runner = Some(match &self.recorder {
-            Some(recorder) => Runner::Embedded(Embedded::spawn(&config, recorder.clone())),
-            None => Runner::Host(Host::spawn_with(&config, &self.log_path(), port, more)),
+        self.runner = Some(if self.recorders.is_empty() {
+            Runner::Host(Host::spawn_with(&config, &self.log_path(), port, more))
+        } else {
+            Runner::Embedded(Embedded::spawn(&config, self.recorders.clone()))
         });
     }
 
@@ -318,8 +326,8 @@ impl Stage {
 
     /// What the sink holds of an index.
     pub fn documents(&self, name: &str) -> Documents {
-        match &self.recorder {
-            Some(recorder) => recorder.documents(name),
+        match self.recorders.first() {
+            Some((_, recorder)) => recorder.documents(name),
             None => self.fold().documents(name),
         }
     }
