@@ -7,10 +7,12 @@
 mod ast;
 mod check;
 mod mapping;
+mod normal;
 mod read;
 mod tree;
 mod types;
 
 pub use ast::*;
 pub use check::SchemaFault;
+pub use normal::HASH_VERSION;
 pub use tree::{JoinPair, SchemaTree, TableNode};
