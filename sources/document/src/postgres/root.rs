@@ -7,11 +7,12 @@ use millstream_postgres::quote;
 
 use super::fields::Planner;
 use super::sight::SIGHT;
+use super::types::cast_type;
 
 /// The root's key, as the index orders it.
 pub(super) struct RootKey {
     pub columns: KeyColumns,
-    /// Each column's type, as SQL writes it.
+    /// The type to read each column's text as.
     pub types: Vec<String>,
     /// True when two texts of one column can mean one value.
     pub respells: Vec<bool>,
@@ -35,7 +36,7 @@ impl RootKey {
         let columns = columns.collect::<Result<Vec<_>>>()?;
         Ok(Self {
             columns: names.iter().cloned().collect(),
-            types: columns.iter().map(|column| column.native_type.clone()).collect(),
+            types: columns.iter().map(|column| cast_type(column)).collect(),
             respells: columns.iter().map(|column| !column.one_text_per_value).collect(),
         })
     }
