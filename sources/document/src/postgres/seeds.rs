@@ -33,13 +33,12 @@ pub(super) fn seeds(walk: &Walk, row: &ChangedRow) -> Vec<Seed> {
                 Tie::Unknown => seeds.extend(row_seed(walk, &row.key)),
             }
             // What the log did not tell of the time before had not changed.
-            if row.before.is_some() || row.old_key.is_some() {
-                if let Tie::Values(values) = tie(walk, old_key, [row.before.as_ref(), row.after.as_ref()]) {
-                    let before = Seed::Values(values);
-                    if !seeds.contains(&before) {
-                        seeds.push(before);
-                    }
-                }
+            let had_other = row.before.is_some() || row.old_key.is_some();
+            if had_other
+                && let Tie::Values(values) = tie(walk, old_key, [row.before.as_ref(), row.after.as_ref()])
+                && !seeds.contains(&Seed::Values(values.clone()))
+            {
+                seeds.push(Seed::Values(values));
             }
         }
     }

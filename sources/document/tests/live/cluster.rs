@@ -17,21 +17,50 @@ pub struct Cluster {
 impl Cluster {
     /// Makes and starts one.
     pub fn start() -> Self {
+        let cluster = Self::empty();
+        let data = cluster.data();
+        run(&["initdb", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-sync", "-D", &data]);
+        cluster.serve();
+        cluster
+    }
+
+    /// A standby of this one, that follows it.
+    pub fn standby(&self) -> Self {
+        let cluster = Self::empty();
+        let socket = self.folder.path().display().to_string();
+        run(&[
+            "pg_basebackup",
+            "-h",
+            &socket,
+            "-U",
+            "postgres",
+            "-c",
+            "fast",
+            "-R",
+            "--no-sync",
+            "-D",
+            &cluster.data(),
+        ]);
+        cluster.serve();
+        cluster
+    }
+
+    fn empty() -> Self {
         let folder = tempfile::Builder::new().prefix("millstream-document-").tempdir().unwrap();
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         if let Some(user) = unprivileged() {
             chown(folder.path(), Some(user.uid.as_raw()), Some(user.gid.as_raw())).unwrap();
         }
-        let cluster = Self { folder };
-        let data = cluster.data();
-        run(&["initdb", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-sync", "-D", &data]);
+        Self { folder }
+    }
+
+    fn serve(&self) {
         let options = format!(
             "-k {} -c listen_addresses= -c fsync=off -c wal_level=logical -c max_connections=30",
-            cluster.folder.path().display()
+            self.folder.path().display()
         );
-        let log = cluster.folder.path().join("log").display().to_string();
-        run(&["pg_ctl", "-w", "-D", &data, "-l", &log, "-o", &options, "start"]);
-        cluster
+        let log = self.folder.path().join("log").display().to_string();
+        run(&["pg_ctl", "-w", "-D", &self.data(), "-l", &log, "-o", &options, "start"]);
     }
 
     /// Connections as the superuser.
@@ -56,6 +85,17 @@ impl Cluster {
     pub async fn text(&self, sql: &str) -> Option<String> {
         let mut lease = self.connections().get().await.unwrap();
         sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(&mut *lease).await.unwrap()
+    }
+
+    /// Asks until a query says true, ten seconds at most.
+    pub async fn wait_for(&self, sql: &str) {
+        let mut lease = self.connections().get().await.unwrap();
+        let asking = async {
+            while !sqlx::query_scalar::<_, bool>(sqlx::AssertSqlSafe(sql)).fetch_one(&mut *lease).await.unwrap() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(10), asking).await.expect("in time");
     }
 
     fn data(&self) -> String {
