@@ -3,13 +3,45 @@
 use millstream_core::ColumnInfo;
 use millstream_postgres::quote;
 
-/// Types of the server that take a modifier.
-const MODIFIED: [&str; 10] =
-    ["varchar", "bpchar", "numeric", "time", "timetz", "timestamp", "timestamptz", "interval", "bit", "varbit"];
+/// Types of the server that keys are made of, without those that stand for others of theirs.
+const OF_SERVER: [&str; 31] = [
+    "bit",
+    "bool",
+    "bpchar",
+    "bytea",
+    "cidr",
+    "date",
+    "float4",
+    "float8",
+    "inet",
+    "int2",
+    "int4",
+    "int8",
+    "interval",
+    "macaddr",
+    "macaddr8",
+    "money",
+    "name",
+    "numeric",
+    "oid",
+    "pg_lsn",
+    "text",
+    "time",
+    "timestamp",
+    "timestamptz",
+    "timetz",
+    "tsquery",
+    "tsvector",
+    "uuid",
+    "varbit",
+    "varchar",
+    "xid8",
+];
 
-/// The type to read a value's text as: without modifiers, since `varchar(3)` would cut a text until it equals another.
+/// The type to read a value's text as: a domain's base, since its conditions may not hold for an old value, and without
+/// modifiers, since `varchar(3)` would cut a text until it equals another.
 pub(super) fn cast_type(column: &ColumnInfo) -> String {
-    if !column.is_array && MODIFIED.contains(&column.base_type.as_str()) {
+    if !column.is_array && OF_SERVER.contains(&column.base_type.as_str()) {
         format!("pg_catalog.{}", quote::ident(&column.base_type))
     } else {
         column.native_type.clone()

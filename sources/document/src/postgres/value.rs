@@ -121,11 +121,12 @@ fn base64(sql: &str) -> String {
     format!("translate(encode({sql}, 'base64'), E'\\n', '')")
 }
 
+/// Whatever its dimensions: every text in the array's JSON is a value in hex, as `"\\x00ff"`.
 fn base64_array(sql: &str) -> String {
-    let element = base64("e");
+    let bytes = base64(r"decode(substr(m[1], 5, length(m[1]) - 5), 'hex')");
     format!(
-        "case when {sql} is not null then coalesce((select to_json(array_agg({element} order by n))::text \
-         from unnest({sql}) with ordinality as u(e, n)), '[]') end"
+        "(select string_agg(case when m[1] like '\"%' then to_json({bytes})::text else m[1] end, '' order by n) \
+         from regexp_matches(to_json({sql})::text, '\"[^\"]*\"|[^\"]+', 'g') with ordinality as u(m, n))"
     )
 }
 
