@@ -14,8 +14,8 @@ mod settings;
 pub mod slot;
 mod snapshot;
 
-pub use connections::{Connections, Lease};
-pub use error::classify;
+pub use connections::{Connections, Lease, PINNED, startup_options};
+pub use error::{classify, kind_of_sqlstate};
 pub use provision::{Manage, PostgresProvisioning};
 pub use settings::{Credentials, Password, PostgresSettings, TlsMode};
 pub use snapshot::Snapshot;
