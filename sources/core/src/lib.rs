@@ -8,9 +8,11 @@
 mod catalog;
 mod diagnostic;
 mod error;
+mod nearest;
 mod provisioning;
 pub mod schema;
 mod spec;
+pub mod yaml;
 
 pub use catalog::{Catalog, ColumnInfo, IndexInfo, TableInfo, TableKind};
 pub use diagnostic::{Diagnostic, Severity};

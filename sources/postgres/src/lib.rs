@@ -2,14 +2,17 @@
 //!
 //! One place for each thing that every query needs: [`PostgresSettings`] say where and as whom; [`Connections`] open
 //! connections with every setting pinned that could change a value's text; [`quote`] is the one quoting function; [`classify`]
-//! turns a driver's error into a [`SourceError`](millstream_core::SourceError); [`Snapshot`] tells what a statement could see.
+//! turns a driver's error into a [`SourceError`](millstream_core::SourceError); [`read_catalog`] tells what tables there are;
+//! [`Snapshot`] tells what a statement could see.
 
+mod catalog;
 mod connections;
 mod error;
 pub mod quote;
 mod settings;
 mod snapshot;
 
+pub use catalog::read_catalog;
 pub use connections::{Connections, Lease};
 pub use error::classify;
 pub use settings::{Credentials, Password, PostgresSettings, TlsMode};
