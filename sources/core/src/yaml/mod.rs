@@ -6,9 +6,11 @@
 
 mod de;
 mod error;
+mod file;
 mod node;
 
 pub use error::{YamlError, YamlErrors};
+pub use file::YamlFile;
 pub use node::{Node, NodeKind, Place};
 
 use serde::de::DeserializeOwned;
