@@ -9,19 +9,19 @@ use super::Place;
 #[non_exhaustive]
 pub struct YamlError {
     /// The file's name, as the caller gave it.
-    pub file: String,
+    pub file: Box<str>,
     /// Line, from 1; 0 when it is not known.
     pub line: usize,
     /// Column in letters, from 1; 0 when it is not known.
     pub column: usize,
     /// The way to it in the file: `fields.orders.limit`. Empty for the file as a whole.
-    pub path: String,
+    pub path: Box<str>,
     /// What is wrong.
-    pub message: String,
+    pub message: Box<str>,
     /// What to write; empty when there is nothing to say.
-    pub remedy: String,
+    pub remedy: Box<str>,
     /// The line, numbered, with a mark below the column; empty when it is not known.
-    pub snippet: String,
+    pub snippet: Box<str>,
 }
 
 /// All that is wrong with a file, in its order; at least one.
@@ -50,13 +50,13 @@ impl Fault {
     pub(crate) fn in_file(self, text: &str, file: &str) -> YamlError {
         let place = self.place.unwrap_or_default();
         YamlError {
-            file: file.to_owned(),
+            file: file.into(),
             line: place.line,
             column: place.column,
-            path: self.path,
-            message: self.message,
-            remedy: self.remedy,
-            snippet: snippet(text, place),
+            path: self.path.into(),
+            message: self.message.into(),
+            remedy: self.remedy.into(),
+            snippet: snippet(text, place).into(),
         }
     }
 }

@@ -9,6 +9,8 @@ mod error;
 mod file;
 mod node;
 
+pub(crate) use de::suggest;
+pub(crate) use error::Fault;
 pub use error::{YamlError, YamlErrors};
 pub use file::YamlFile;
 pub use node::{Node, NodeKind, Place};
@@ -33,7 +35,7 @@ use serde::de::DeserializeOwned;
 /// }
 /// let error = millstream_core::yaml::from_str::<Listen>("adress: here", "host.yaml").unwrap_err();
 /// assert_eq!(error.line, 1);
-/// assert_eq!(error.remedy, "write `address`");
+/// assert_eq!(&*error.remedy, "write `address`");
 /// ```
 pub fn from_str<T: DeserializeOwned>(text: &str, file: &str) -> Result<T, YamlError> {
     from_str_with(text, file, |scalar| Ok(scalar.to_owned()))
