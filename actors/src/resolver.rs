@@ -113,7 +113,9 @@ impl ResolverActor {
             tokio::select! {
                 biased;
                 () = wait_until(due) => self.retry_due().await,
-                Ok(batch) = changes.recv_async(), if room && !gone => self.resolve_batch(batch).await,
+                batch = changes.recv_async(), if room && !gone => if let Ok(batch) = batch {
+                    self.resolve_batch(batch).await;
+                },
             }
         }
     }

@@ -15,6 +15,7 @@ mod status;
 mod supervisor;
 mod topology;
 
+pub mod config;
 pub mod metrics;
 
 pub use async_trait::async_trait;

@@ -132,6 +132,7 @@ impl Supervisor {
         self.desks.set(BTreeMap::new());
         run.signals.abort.cancel();
         run.actors.abort().await;
+        self.parts.capture.close().await;
         for part in &self.parts.sinks {
             // Also waits for a blocking write that an abort left behind: no run begins beside it.
             if let Err(error) = part.sink.close().await {

@@ -73,7 +73,7 @@ impl Stage {
             folder: Folder::new(),
             oracles: BTreeMap::new(),
             runner: None,
-            recorders: Vec::new(),
+            recorders: vec![("recorder".to_owned(), Recorder::new())],
             patience: PATIENCE * 2,
         }
     }

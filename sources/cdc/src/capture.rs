@@ -73,6 +73,10 @@ pub trait ChangeCapture: Send + Sync {
     async fn estimate(&self, _table: &SnapshotTable) -> Result<Option<u64>> {
         Ok(None)
     }
+
+    /// Waits, after the live stream was dropped, until what was confirmed has reached the source and the durable point is
+    /// free for others. Without it a clean stop may be followed by a replay.
+    async fn close(&self) {}
 }
 
 /// Whether the durable point must be the one that was left.
