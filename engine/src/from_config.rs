@@ -41,15 +41,7 @@ impl Config {
     /// # Errors
     /// When a part of it can't be used.
     pub fn builder(&self) -> Result<EngineBuilder, BuildError> {
-        let SourceSection::Postgres(postgres) = &self.source;
-        let on_gap = match postgres.on_gap {
-            Gap::Stop => OnGap::Stop,
-            Gap::Backfill => OnGap::Backfill,
-        };
-        let mut builder = Engine::builder(self.name.as_str())
-            .source(self.source()?)
-            .on_gap(on_gap)
-            .settings(settings(&self.engine, postgres));
+        let mut builder = self.builder_without_sinks()?;
         for (name, sink) in &self.sinks {
             let name = name.as_str();
             builder = match sink {
@@ -60,6 +52,23 @@ impl Config {
                 }
             };
         }
+        Ok(builder)
+    }
+
+    /// The same without the file's sinks: for a host that brings its own.
+    ///
+    /// # Errors
+    /// When a part of it can't be used.
+    pub fn builder_without_sinks(&self) -> Result<EngineBuilder, BuildError> {
+        let SourceSection::Postgres(postgres) = &self.source;
+        let on_gap = match postgres.on_gap {
+            Gap::Stop => OnGap::Stop,
+            Gap::Backfill => OnGap::Backfill,
+        };
+        let mut builder = Engine::builder(self.name.as_str())
+            .source(self.source()?)
+            .on_gap(on_gap)
+            .settings(settings(&self.engine, postgres));
         builder = match &self.dead_letters {
             Some(DeadLettersSection::Jsonl(letters)) => builder.dead_letters(JsonlDeadLetters::file(&letters.path)),
             None => builder.dead_letters(sinkless::LoggedLetters::default()),
