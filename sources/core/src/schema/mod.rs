@@ -5,6 +5,7 @@
 //! together that of [`SchemaTree`].
 
 mod ast;
+mod build;
 mod check;
 mod json_schema;
 mod mapping;
