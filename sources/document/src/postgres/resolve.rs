@@ -11,7 +11,7 @@ use millstream_postgres::{Lease, Snapshot, classify, quote};
 use std::sync::Arc;
 
 use super::PostgresDocuments;
-use super::plan::IndexPlan;
+use super::plan::{IndexPlan, Queries};
 use super::seeds::{Seed, SeedRows, seeds};
 use super::sight::unsteady;
 use super::walk::{PAGE, Route, WalkQuery};
@@ -65,25 +65,26 @@ impl<'a> Resolving<'a> {
         plan: Arc<IndexPlan>,
     ) -> Result<Self> {
         let root = &documents.index(index)?.schema.table;
+        let queries = plan.queries()?;
         let mut touches = Vec::new();
         let mut truncated = Vec::new();
         let mut asked: BTreeMap<(usize, bool), SeedRows> = BTreeMap::new();
         for (number, row) in rows.iter().enumerate() {
             if row.table == *root && row.operation != Operation::Truncate {
                 for key in [Some(&row.key), row.old_key.as_ref()].into_iter().flatten() {
-                    touches.push((number, root_key(&plan, key)?));
+                    touches.push((number, root_key(queries, key)?));
                 }
             }
             if row.operation == Operation::Truncate {
-                truncated.extend(plan.walks.of(&row.table).next().map(|_| number));
+                truncated.extend(queries.walks.of(&row.table).next().map(|_| number));
                 continue;
             }
-            for (place, walk) in plan.walks.of(&row.table) {
+            for (place, walk) in queries.walks.of(&row.table) {
                 for seed in seeds(walk, row) {
                     match (seed, &walk.by_values) {
                         (Seed::Values(values), Route::Direct(places)) => {
                             let values = places.iter().map(|place| values[*place].clone());
-                            touches.push((number, RowKey::new(plan.key.columns.clone(), values)));
+                            touches.push((number, RowKey::new(queries.key.columns.clone(), values)));
                         }
                         (Seed::Values(values), Route::Query(_)) => {
                             asked.entry((place, false)).or_default().add(values, number);
@@ -93,7 +94,7 @@ impl<'a> Resolving<'a> {
                 }
             }
         }
-        let mut work: VecDeque<Work> = asked.into_iter().filter_map(|(at, seeds)| ask(&plan, at, seeds)).collect();
+        let mut work: VecDeque<Work> = asked.into_iter().filter_map(|(at, seeds)| ask(queries, at, seeds)).collect();
         if !truncated.is_empty() {
             work.push_back(Work::Everything { rows: truncated, after: None });
         }
@@ -113,7 +114,7 @@ impl<'a> Resolving<'a> {
                 return Ok(None);
             };
             if let Err(error) = self.run(work).await {
-                self.documents.forget_on(self.index, &error);
+                self.documents.shared.plans.forget_on(self.index, &error);
                 return Err(error.context(format!("index {}", self.index)));
             }
         }
@@ -173,9 +174,10 @@ impl<'a> Resolving<'a> {
 
     async fn everything(&mut self, rows: Vec<usize>, after: Option<Vec<String>>) -> Result<()> {
         let plan = self.plan.clone();
+        let roots = &plan.queries()?.walks.roots;
         let (found, snapshot) = match &after {
-            None => self.read_one(&plan.walks.roots.first, &[]).await?,
-            Some(key) => self.read_one(&plan.walks.roots.next, key).await?,
+            None => self.read_one(&roots.first, &[]).await?,
+            Some(key) => self.read_one(&roots.next, key).await?,
         };
         let not_yet = self.not_yet(&rows, &snapshot);
         let last = found.last().map(|(_, key)| key.clone()).filter(|_| found.len() == PAGE);
@@ -256,10 +258,11 @@ impl<'a> Resolving<'a> {
     }
 
     fn key(&self, texts: Vec<String>) -> Result<RowKey> {
-        if texts.len() != self.plan.key.columns.len() {
+        let columns = &self.plan.queries()?.key.columns;
+        if texts.len() != columns.len() {
             return Err(SourceError::decode("the resolve query gave a key of another length"));
         }
-        Ok(RowKey::new(self.plan.key.columns.clone(), texts.into_iter().map(Text::from)))
+        Ok(RowKey::new(columns.clone(), texts.into_iter().map(Text::from)))
     }
 }
 
@@ -269,13 +272,13 @@ const CURSOR: &str = "millstream_fan_out";
 /// Seed number and key texts.
 type Found = (i64, Vec<String>);
 
-fn root_key(plan: &IndexPlan, key: &RowKey) -> Result<RowKey> {
+fn root_key(plan: &Queries, key: &RowKey) -> Result<RowKey> {
     key.reordered(&plan.key.columns).ok_or_else(|| {
         SourceError::decode(format!("a changed row's key is not the root's (columns={:?})", key.columns()))
     })
 }
 
-fn ask(plan: &IndexPlan, (place, by_row): (usize, bool), seeds: SeedRows) -> Option<Work> {
+fn ask(plan: &Queries, (place, by_row): (usize, bool), seeds: SeedRows) -> Option<Work> {
     let walk = &plan.walks.walks[place];
     let query = match (&walk.by_values, by_row) {
         (_, true) => walk.by_row.clone()?,
