@@ -50,9 +50,9 @@ struct Resolving<'a> {
 
 enum Work {
     /// One query for all seeds; a fan-out that is wide goes on with a cursor.
-    Ask { query: WalkQuery, seeds: Vec<(Vec<Text>, Vec<usize>)> },
+    Ask { query: WalkQuery, seeds: Seeds },
     /// The next page of a cursor that is open, or a new one.
-    Cursor { query: WalkQuery, seeds: Vec<(Vec<Text>, Vec<usize>)>, open: bool },
+    Cursor { query: WalkQuery, seeds: Seeds, open: bool },
     /// The next page of all root keys, after one.
     Everything { rows: Vec<usize>, after: Option<Vec<String>> },
 }
@@ -128,7 +128,7 @@ impl<'a> Resolving<'a> {
         }
     }
 
-    async fn ask(&mut self, query: WalkQuery, seeds: Vec<(Vec<Text>, Vec<usize>)>) -> Result<()> {
+    async fn ask(&mut self, query: WalkQuery, seeds: Seeds) -> Result<()> {
         let (found, snapshot) = self.read(&query.narrow, &columns(&seeds)).await?;
         let not_yet = self.not_yet(seeds.iter().flat_map(|(_, rows)| rows), &snapshot);
         if found.len() <= PAGE {
@@ -138,11 +138,11 @@ impl<'a> Resolving<'a> {
         }
         // The cursor's read is later than this one, so it covers what this one did; the rest is asked again anyway.
         let late = &self.late;
-        let seeds = seeds.into_iter().map(|(values, mut rows)| {
-            rows.retain(|row| !late.contains(row));
-            (values, rows)
+        let seen = seeds.iter().map(|(values, rows)| {
+            let rows: Vec<usize> = rows.iter().filter(|row| !late.contains(row)).copied().collect();
+            (values.clone(), rows)
         });
-        let seeds: Vec<_> = seeds.filter(|(_, rows)| !rows.is_empty()).collect();
+        let seeds: Seeds = seen.filter(|(_, rows)| !rows.is_empty()).collect();
         self.ready.extend(cut(Vec::new(), not_yet));
         if !seeds.is_empty() {
             self.work.push_front(Work::Cursor { query, seeds, open: false });
@@ -152,7 +152,7 @@ impl<'a> Resolving<'a> {
 
     /// One page of a cursor that outlives its transaction: the server keeps the rows in a file of its own, neither we nor an old
     /// snapshot hold them.
-    async fn fetch(&mut self, query: WalkQuery, seeds: Vec<(Vec<Text>, Vec<usize>)>, open: bool) -> Result<()> {
+    async fn fetch(&mut self, query: WalkQuery, seeds: Seeds, open: bool) -> Result<()> {
         let lease = self.lease().await?;
         if !open {
             let declare = format!("declare {CURSOR} no scroll cursor with hold for {}", query.wide);
@@ -172,7 +172,7 @@ impl<'a> Resolving<'a> {
         Ok(())
     }
 
-    async fn everything(&mut self, rows: Vec<usize>, after: Option<Vec<String>>) -> Result<()> {
+    async fn everything(&mut self, mut rows: Vec<usize>, after: Option<Vec<String>>) -> Result<()> {
         let plan = self.plan.clone();
         let roots = &plan.queries()?.walks.roots;
         let (found, snapshot) = match &after {
@@ -187,7 +187,9 @@ impl<'a> Resolving<'a> {
             touches.extend(rows.iter().map(|row| (*row, key.clone())));
         }
         self.ready.extend(cut(touches, not_yet));
-        if last.is_some() {
+        // What a page could not see is asked again from the first page on.
+        rows.retain(|row| !self.late.contains(row));
+        if last.is_some() && !rows.is_empty() {
             self.work.push_front(Work::Everything { rows, after: last });
         }
         Ok(())
@@ -269,6 +271,9 @@ impl<'a> Resolving<'a> {
 const DOING: &str = "the resolve query failed";
 const CURSOR: &str = "millstream_fan_out";
 
+/// Seeds, and the numbers of the rows that have each.
+type Seeds = Arc<[(Vec<Text>, Vec<usize>)]>;
+
 /// Seed number and key texts.
 type Found = (i64, Vec<String>);
 
@@ -285,7 +290,7 @@ fn ask(plan: &Queries, (place, by_row): (usize, bool), seeds: SeedRows) -> Optio
         (Route::Query(query), false) => query.clone(),
         (Route::Direct(_), false) => return None,
     };
-    Some(Work::Ask { query, seeds: seeds.seeds })
+    Some(Work::Ask { query, seeds: seeds.seeds.into() })
 }
 
 /// Seeds by column.
