@@ -1,14 +1,13 @@
 //! From changed rows to the documents that they touch.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use futures::stream::{self, BoxStream, StreamExt};
 use millstream_core::{Result, SourceError};
 use millstream_model::{ChangedRow, IndexName, Operation, RowKey, Sight, Text};
 use millstream_postgres::sqlx::{self, AssertSqlSafe};
 use millstream_postgres::{Lease, Snapshot, classify, quote};
-
-use std::sync::Arc;
 
 use super::PostgresDocuments;
 use super::plan::{IndexPlan, Queries};
@@ -129,7 +128,7 @@ impl<'a> Resolving<'a> {
     }
 
     async fn ask(&mut self, query: WalkQuery, seeds: Seeds) -> Result<()> {
-        let (found, snapshot) = self.read(&query.narrow, &columns(&seeds)).await?;
+        let (found, snapshot) = self.read(&query.narrow, Parameters::Columns(&columns(&seeds))).await?;
         let not_yet = self.not_yet(seeds.iter().flat_map(|(_, rows)| rows), &snapshot);
         if found.len() <= PAGE {
             let touches = self.expand(found, &seeds)?;
@@ -176,8 +175,8 @@ impl<'a> Resolving<'a> {
         let plan = self.plan.clone();
         let roots = &plan.queries()?.walks.roots;
         let (found, snapshot) = match &after {
-            None => self.read_one(&roots.first, &[]).await?,
-            Some(key) => self.read_one(&roots.next, key).await?,
+            None => self.read(&roots.first, Parameters::Key(&[])).await?,
+            Some(key) => self.read(&roots.next, Parameters::Key(key)).await?,
         };
         let not_yet = self.not_yet(&rows, &snapshot);
         let last = found.last().map(|(_, key)| key.clone()).filter(|_| found.len() == PAGE);
@@ -202,34 +201,21 @@ impl<'a> Resolving<'a> {
         Ok(self.lease.as_mut().expect("taken just now"))
     }
 
-    /// Runs a query whose parameters are columns of texts.
-    async fn read(&mut self, sql: &Arc<str>, parameters: &[Vec<&str>]) -> Result<(Vec<Found>, Snapshot)> {
-        let documents = self.documents;
+    /// Runs a query once it is known what it can see.
+    async fn read(&mut self, sql: &Arc<str>, parameters: Parameters<'_>) -> Result<(Vec<Found>, Snapshot)> {
+        let node = &self.documents.shared.node;
         let lease = self.lease().await?;
+        // Once more when the server turns out to be a standby.
         for _ in 0..2 {
-            let replayed = documents.shared.node.before(lease).await?;
+            let replayed = node.before(lease).await?;
             let query = sqlx::query_as(AssertSqlSafe(sql.clone()));
-            let query = parameters.iter().fold(query, |query, column| query.bind(column));
+            let query = match parameters {
+                Parameters::Columns(columns) => columns.iter().fold(query, |query, column| query.bind(column)),
+                Parameters::Key(texts) => texts.iter().fold(query, |query, text| query.bind(text)),
+            };
             let found = query.fetch_all(&mut **lease).await.map_err(|error| classify(DOING, error))?;
             let (found, sight) = apart(found)?;
-            if let Some(snapshot) = documents.shared.node.sight(replayed, &sight)? {
-                return Ok((found, snapshot));
-            }
-        }
-        Err(unsteady())
-    }
-
-    /// Runs a query whose parameters are single texts.
-    async fn read_one(&mut self, sql: &Arc<str>, parameters: &[String]) -> Result<(Vec<Found>, Snapshot)> {
-        let documents = self.documents;
-        let lease = self.lease().await?;
-        for _ in 0..2 {
-            let replayed = documents.shared.node.before(lease).await?;
-            let query = sqlx::query_as(AssertSqlSafe(sql.clone()));
-            let query = parameters.iter().fold(query, |query, text| query.bind(text));
-            let found = query.fetch_all(&mut **lease).await.map_err(|error| classify(DOING, error))?;
-            let (found, sight) = apart(found)?;
-            if let Some(snapshot) = documents.shared.node.sight(replayed, &sight)? {
+            if let Some(snapshot) = node.sight(replayed, &sight)? {
                 return Ok((found, snapshot));
             }
         }
@@ -273,6 +259,15 @@ const CURSOR: &str = "millstream_fan_out";
 
 /// Seeds, and the numbers of the rows that have each.
 type Seeds = Arc<[(Vec<Text>, Vec<usize>)]>;
+
+/// What a query is asked with.
+#[derive(Clone, Copy)]
+enum Parameters<'a> {
+    /// Of each seed column all values.
+    Columns(&'a [Vec<&'a str>]),
+    /// The texts of one key.
+    Key(&'a [String]),
+}
 
 /// Seed number and key texts.
 type Found = (i64, Vec<String>);
