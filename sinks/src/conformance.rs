@@ -54,7 +54,7 @@ fn users() -> IndexName {
 fn mapping(index: &IndexName) -> IndexMapping {
     let mapping = serde_json::json!({ "properties": { "n": { "type": "long" } } });
     let (schema_hash, mapping_hash) = ("s1".to_owned(), "m1".to_owned());
-    IndexMapping { index: index.clone(), mapping, schema_hash, mapping_hash }
+    IndexMapping { index: index.clone(), mapping, hash_version: 1, schema_hash, mapping_hash }
 }
 
 fn upsert(id: &str, version: u64, text: &str) -> Document {

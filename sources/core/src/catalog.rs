@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_model::{QualifiedTable, Text};
 
@@ -7,6 +7,8 @@ use millstream_model::{QualifiedTable, Text};
 pub struct Catalog {
     /// The tables that were asked for and exist.
     pub tables: BTreeMap<QualifiedTable, TableInfo>,
+    /// Tables that were not asked for, to name the one that was meant; a source may leave it empty.
+    pub others: BTreeSet<QualifiedTable>,
 }
 
 impl Catalog {

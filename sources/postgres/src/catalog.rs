@@ -7,7 +7,8 @@ use sqlx::postgres::PgConnection;
 
 use crate::classify;
 
-/// What Postgres has of these tables, in one statement whatever their number. A table that is not there is left out.
+/// What Postgres has of these tables, in one statement whatever their number. A table that is not there is left out; then
+/// [`Catalog::others`] holds the tables that are, by a second statement.
 ///
 /// Needs no right beyond that to connect: what the role may not read is told by [`ColumnInfo::readable`] and
 /// [`TableInfo::row_security`]. Dropping the future is safe.
@@ -15,12 +16,13 @@ use crate::classify;
 /// # Errors
 /// When the server can't be asked.
 pub async fn read_catalog(connection: &mut PgConnection, tables: &BTreeSet<QualifiedTable>) -> Result<Catalog> {
+    let asked = tables;
     let schemas: Vec<&str> = tables.iter().map(QualifiedTable::schema).collect();
     let names: Vec<&str> = tables.iter().map(QualifiedTable::table).collect();
     let rows: Vec<(String, String, String)> = sqlx::query_as(include_str!("catalog.sql"))
         .bind(schemas)
         .bind(names)
-        .fetch_all(connection)
+        .fetch_all(&mut *connection)
         .await
         .map_err(|error| classify("can't read the catalog", error))?;
     let tables = rows.into_iter().map(|(schema, table, found)| {
@@ -28,7 +30,22 @@ pub async fn read_catalog(connection: &mut PgConnection, tables: &BTreeSet<Quali
             .map_err(|error| SourceError::decode(format!("the catalog has an unknown form: {error}")))?;
         Ok((QualifiedTable::new(schema, table), found.into_table()))
     });
-    Ok(Catalog { tables: tables.collect::<Result<BTreeMap<_, _>>>()? })
+    let tables = tables.collect::<Result<BTreeMap<_, _>>>()?;
+    let others = if tables.len() < asked.len() { other_tables(connection).await? } else { BTreeSet::new() };
+    Ok(Catalog { tables, others })
+}
+
+/// The users' own tables, at most as many as are worth a look for the one that was meant.
+async fn other_tables(connection: &mut PgConnection) -> Result<BTreeSet<QualifiedTable>> {
+    let rows: Vec<(String, String)> = sqlx::query_as(
+        "select n.nspname::text, c.relname::text
+         from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+         where c.relkind in ('r', 'p') and c.oid >= 16384 and n.nspname not like 'pg\\_%' limit 10000",
+    )
+    .fetch_all(connection)
+    .await
+    .map_err(|error| classify("can't read the catalog", error))?;
+    Ok(rows.into_iter().map(|(schema, table)| QualifiedTable::new(schema, table)).collect())
 }
 
 /// Types of the server whose equal values have equal texts (under the pinned settings).

@@ -3,18 +3,23 @@
 //! One place for each thing that every query needs: [`PostgresSettings`] say where and as whom; [`Connections`] open
 //! connections with every setting pinned that could change a value's text; [`quote`] is the one quoting function; [`classify`]
 //! turns a driver's error into a [`SourceError`](millstream_core::SourceError); [`read_catalog`] tells what tables there are;
-//! [`Snapshot`] tells what a statement could see.
+//! [`Snapshot`] tells what a statement could see; [`PostgresProvisioning`] brings publication, identities and indexes in line
+//! with a spec.
 
 mod catalog;
 mod connections;
 mod error;
+pub mod identity;
+pub mod provision;
 pub mod quote;
 mod settings;
+pub mod slot;
 mod snapshot;
 
 pub use catalog::read_catalog;
-pub use connections::{Connections, Lease};
-pub use error::classify;
+pub use connections::{Connections, Lease, PINNED, startup_options};
+pub use error::{classify, kind_of_sqlstate};
+pub use provision::{Manage, PostgresProvisioning};
 pub use settings::{Credentials, Password, PostgresSettings, TlsMode};
 pub use snapshot::Snapshot;
 
