@@ -7,6 +7,7 @@
 mod builder;
 mod engine;
 mod error;
+mod from_config;
 mod observer;
 mod parts;
 mod sinkless;
@@ -17,6 +18,7 @@ mod topology;
 
 pub mod config;
 pub mod metrics;
+pub mod postgres;
 
 pub use async_trait::async_trait;
 pub use builder::{EngineBuilder, OnError, OnGap, Source, SourceParts};

@@ -73,7 +73,7 @@ impl Stage {
             folder: Folder::new(),
             oracles: BTreeMap::new(),
             runner: None,
-            recorders: vec![("recorder".to_owned(), Recorder::new())],
+            recorders: Vec::new(),
             patience: PATIENCE * 2,
         }
     }

@@ -22,28 +22,42 @@ pub struct EngineSection {
     /// Change batches that wait between capture and resolvers.
     #[serde(deserialize_with = "count")]
     pub change_batches: Option<NonZeroUsize>,
-    /// Rows in one change batch, at most.
-    #[serde(deserialize_with = "count")]
-    pub change_batch_rows: Option<NonZeroUsize>,
-    /// Bytes in one change batch, at most.
-    pub change_batch_bytes: Option<Bytes>,
     /// Touches that a lane holds at once.
     #[serde(deserialize_with = "count")]
     pub lane_touches: Option<NonZeroUsize>,
+    /// Touch batches that wait in each of a lane's mailboxes.
+    #[serde(deserialize_with = "count")]
+    pub lane_batches: Option<NonZeroUsize>,
     /// Documents that one statement builds, at most.
     #[serde(deserialize_with = "count")]
     pub build_batch: Option<NonZeroUsize>,
+    /// Bytes of documents that one statement should build, judged by those before it.
+    pub build_bytes: Option<Bytes>,
     /// Document batches that wait in front of each sink.
     #[serde(deserialize_with = "count")]
     pub sink_batches: Option<NonZeroUsize>,
-    /// Documents in one write to a sink, at most.
-    #[serde(deserialize_with = "count")]
-    pub sink_batch_documents: Option<NonZeroUsize>,
-    /// Bytes in one write to a sink, at most; a single larger document goes alone.
-    pub sink_batch_bytes: Option<Bytes>,
+    /// Bytes of documents that wait inside each sink's actor, at most.
+    pub sink_bytes: Option<Bytes>,
     /// How often durable work is confirmed to the source.
     pub confirm_every: Option<Span>,
-    /// How long stopping waits for what is under way.
+    /// Keys in one page of a backfill.
+    #[serde(deserialize_with = "count")]
+    pub backfill_page: Option<NonZeroUsize>,
+    /// Pages of a backfill under way at once, for each index.
+    #[serde(deserialize_with = "count")]
+    pub backfill_pages: Option<NonZeroUsize>,
+    /// Indexes filled at once.
+    #[serde(deserialize_with = "count")]
+    pub backfills: Option<NonZeroUsize>,
+    /// How often coverage, and an index that was given up, are looked at again.
+    pub inspect_every: Option<Span>,
+    /// The first wait of a retry.
+    pub retry_first: Option<Span>,
+    /// The longest wait of a retry.
+    pub retry_longest: Option<Span>,
+    /// Runs that may fail in a row before the engine gives up. Default: it never does.
+    pub restarts_max: Option<u32>,
+    /// How long stopping waits for what is under way. Default: `20s`.
     pub drain_deadline: Option<Span>,
 }
 

@@ -40,7 +40,7 @@ indexes:
   old: { schema: users.schema.yaml, enabled: false }
 http: { listen: "127.0.0.1:9464" }
 control: { listen: "127.0.0.1:9465", token_file: secrets/token }
-engine: { builders: 4, sink_batch_bytes: 16MiB, drain_deadline: 20s }
+engine: { builders: 4, sink_bytes: 16MiB, drain_deadline: 20s }
 "#;
 
 fn environment(name: &str) -> Option<String> {
@@ -112,7 +112,7 @@ fn everything_that_a_file_may_say_is_read() {
     assert_eq!(orders.filter.as_ref().unwrap().0, "note <> '$$'");
     assert_eq!(config.indexes["orders"].on_error, OnError::Stop);
     assert_eq!(config.engine.builders.map(|number| number.get()), Some(4));
-    assert_eq!(config.engine.sink_batch_bytes, Some(Bytes(16 << 20)));
+    assert_eq!(config.engine.sink_bytes, Some(Bytes(16 << 20)));
     assert_eq!(config.engine.drain_deadline, Some(Span(Duration::from_secs(20))));
     assert_eq!(config.progress, folder.path().join("millstream-progress"));
 }
@@ -317,8 +317,8 @@ fn each_fault_names_its_place_and_what_to_write() {
         ),
         (
             "name: shop",
-            "name: shop\nengine: { sink_batch_bytes: 4096 }",
-            "c.yaml:2:29: engine.sink_batch_bytes: `4096` has no unit: a size is a number and its unit (B, KiB, MiB, GiB), such as `16MiB`",
+            "name: shop\nengine: { sink_bytes: 4096 }",
+            "c.yaml:2:23: engine.sink_bytes: `4096` has no unit: a size is a number and its unit (B, KiB, MiB, GiB), such as `16MiB`",
         ),
         // Variables.
         (
