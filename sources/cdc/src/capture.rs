@@ -28,6 +28,12 @@ pub trait ChangeCapture: Send + Sync {
     /// unusable and `mode` says [`PrepareMode::Resume`]; `Held` when another process keeps it beyond the configured wait.
     async fn prepare(&self, spec: &SourceSpec, mode: PrepareMode) -> Result<StartLine>;
 
+    /// A start line as of now: what a snapshot must wait for so that it sees all that was told so far.
+    ///
+    /// # Errors
+    /// When the source can't be asked.
+    async fn start_line(&self) -> Result<StartLine>;
+
     /// True once a snapshot may start: every transaction that was open at the start line has ended.
     ///
     /// # Errors
@@ -67,6 +73,10 @@ pub trait ChangeCapture: Send + Sync {
     async fn estimate(&self, _table: &SnapshotTable) -> Result<Option<u64>> {
         Ok(None)
     }
+
+    /// Waits, after the live stream was dropped, until what was confirmed has reached the source and the durable point is
+    /// free for others. Without it a clean stop may be followed by a replay.
+    async fn close(&self) {}
 }
 
 /// Whether the durable point must be the one that was left.

@@ -7,8 +7,10 @@ mod ack;
 mod capture;
 mod change;
 mod identity;
+mod postgres;
 
 pub use ack::{Ack, Confirm};
 pub use capture::{ChangeCapture, KeyRange, Lag, PrepareMode, Readiness, SlotState, StartLine};
 pub use change::{CaptureEvent, Change, ChangeBatch, CoverageChange, CoverageNotice};
 pub use identity::{Continuity, Fork, SourceIdentity};
+pub use postgres::{PostgresCapture, PostgresCaptureSettings};

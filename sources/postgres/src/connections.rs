@@ -1,17 +1,19 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use millstream_core::Result;
+use millstream_core::{Result, SourceError, SourceErrorKind};
 use sqlx::ConnectOptions;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
 use crate::{PostgresSettings, TlsMode, classify};
 
-/// Settings that could change a value's text or a query's result, pinned on every connection (P12).
+/// Settings that could change a value's text, a query's result or its end, pinned on every connection (P12).
 ///
-/// `extra_float_digits`, `DateStyle`, `TimeZone` and the encoding are set by the driver's own options beside these.
-pub const PINNED: [(&str, &str); 8] = [
+/// `DateStyle`, `TimeZone`, `extra_float_digits` and the encoding are pinned as parameters of their own beside these.
+pub const PINNED: [(&str, &str); 14] = [
     ("IntervalStyle", "iso_8601"),
     ("bytea_output", "hex"),
     ("xmlbinary", "base64"),
@@ -20,7 +22,34 @@ pub const PINNED: [(&str, &str); 8] = [
     ("jit", "off"),
     ("DateStyle", "ISO"),
     ("standard_conforming_strings", "on"),
+    ("quote_all_identifiers", "off"),
+    ("statement_timeout", "0"),
+    ("lock_timeout", "0"),
+    ("idle_in_transaction_session_timeout", "0"),
+    ("default_transaction_isolation", "read committed"),
+    ("default_transaction_read_only", "off"),
 ];
+
+/// What follows the first word of each connection: settings of newer majors that would end it, and a look at whether the pinned
+/// ones arrived.
+const GREETING: &str = "select current_setting('IntervalStyle') || ',' || current_setting('bytea_output'), \
+     (select count(set_config(name, '0', false)) from pg_settings \
+      where name in ('idle_session_timeout', 'transaction_timeout'))";
+
+/// The `options` that pin the settings of a session: `-c name=value`, blanks and backslashes escaped as the server reads them.
+pub fn startup_options(settings: &PostgresSettings) -> String {
+    let mut options = String::new();
+    for (name, value) in PINNED.into_iter().chain([("search_path", settings.search_path.as_str())]) {
+        options.push_str(if options.is_empty() { "-c " } else { " -c " });
+        for letter in name.chars().chain(['=']).chain(value.chars()) {
+            if letter == '\\' || letter.is_ascii_whitespace() {
+                options.push('\\');
+            }
+            options.push(letter);
+        }
+    }
+    options
+}
 
 /// Opens connections with every setting pinned, and keeps a few open ones.
 ///
@@ -33,16 +62,70 @@ pub struct Connections {
 
 struct Shared {
     settings: PostgresSettings,
+    auth_grace: Duration,
     places: Arc<Semaphore>,
-    // Held for a push or a pop only, never across an await.
+    // Both are held for a push or a pop only, never across an await.
     idle: Mutex<Vec<PgConnection>>,
+    log_in: Mutex<LogIn>,
+}
+
+/// How logging in went so far.
+#[derive(Debug, Default)]
+struct LogIn {
+    worked: bool,
+    refused_since: Option<Instant>,
 }
 
 impl Connections {
     /// A stash of at most `limit` connections; none is opened yet.
     pub fn new(settings: PostgresSettings, limit: usize) -> Self {
-        let places = Arc::new(Semaphore::new(limit.max(1)));
-        Self { shared: Arc::new(Shared { settings, places, idle: Mutex::new(Vec::new()) }) }
+        let shared = Shared {
+            settings,
+            auth_grace: Duration::ZERO,
+            places: Arc::new(Semaphore::new(limit.max(1))),
+            idle: Mutex::new(Vec::new()),
+            log_in: Mutex::new(LogIn::default()),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// A log-in that is refused although one worked before counts as a lost connection for so long: credentials may be on
+    /// their way. Default: not at all. Begins a stash of its own.
+    #[must_use]
+    pub fn with_auth_grace(self, grace: Duration) -> Self {
+        let shared = Shared {
+            settings: self.shared.settings.clone(),
+            auth_grace: grace,
+            places: self.shared.places.clone(),
+            idle: Mutex::new(Vec::new()),
+            log_in: Mutex::new(LogIn::default()),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Notes how a log-in ended, and makes an error of one that is refused for the moment a transient one.
+    ///
+    /// For those who open sessions of their own beside these connections.
+    pub fn judge(&self, error: SourceError) -> SourceError {
+        let refused = error.kind() == SourceErrorKind::Setup && error.to_string().contains("sqlstate=28");
+        if !refused {
+            return error;
+        }
+        let mut log_in = self.shared.log_in.lock().unwrap_or_else(PoisonError::into_inner);
+        if !log_in.worked {
+            return error;
+        }
+        let since = *log_in.refused_since.get_or_insert_with(Instant::now);
+        let grace = self.shared.auth_grace;
+        if since.elapsed() >= grace {
+            return error;
+        }
+        SourceError::connection(format!("{error}; it worked before, so it is tried again for {} s", grace.as_secs()))
+    }
+
+    fn logged_in(&self) {
+        *self.shared.log_in.lock().unwrap_or_else(PoisonError::into_inner) =
+            LogIn { worked: true, refused_since: None };
     }
 
     /// Where they lead.
@@ -59,7 +142,11 @@ impl Connections {
         let idle = self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match idle {
             Some(connection) => connection,
-            None => connect(&self.shared.settings).await?,
+            None => {
+                let connection = connect(&self.shared.settings).await.map_err(|error| self.judge(error))?;
+                self.logged_in();
+                connection
+            }
         };
         Ok(Lease { connection: Some(connection), shared: self.shared.clone(), _place: place })
     }
@@ -102,7 +189,22 @@ async fn connect(settings: &PostgresSettings) -> Result<PgConnection> {
         "can't connect to Postgres (host={}, port={}, user={}, database={})",
         settings.host, settings.port, settings.user, settings.database
     );
-    options.connect().await.map_err(|error| classify(&doing, error))
+    let mut connection = options.connect().await.map_err(|error| {
+        let error = classify(&doing, error);
+        if error.to_string().contains("unsupported startup parameter") { pooler(&error) } else { error }
+    })?;
+    let (pinned, _): (String, i64) =
+        sqlx::query_as(GREETING).fetch_one(&mut connection).await.map_err(|error| classify(&doing, error))?;
+    if pinned != "iso_8601,hex" {
+        return Err(pooler(&format!("the session's settings did not arrive (found={pinned})")));
+    }
+    Ok(connection)
+}
+
+/// The error that names a pooler in between: with transaction pooling, sessions, settings and replication don't hold.
+fn pooler(why: &dyn std::fmt::Display) -> SourceError {
+    SourceError::setup(format!("a connection pooler such as pgbouncer is in between: {why}"))
+        .with_remedy("give the address of Postgres itself")
 }
 
 async fn options(settings: &PostgresSettings) -> Result<PgConnectOptions> {

@@ -32,7 +32,7 @@ pub fn classify(doing: &str, error: sqlx::Error) -> SourceError {
 }
 
 /// What to do about an SQLSTATE.
-pub(crate) fn kind_of_sqlstate(code: &str) -> SourceErrorKind {
+pub fn kind_of_sqlstate(code: &str) -> SourceErrorKind {
     match code {
         "42501" => SourceErrorKind::Setup,
         // A slot or another object is in use by someone else.

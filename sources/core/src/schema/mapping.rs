@@ -1,7 +1,7 @@
 use millstream_model::{IndexMapping, IndexName};
 use serde_json::{Map, Value, json};
 
-use super::normal::{hash_of, normal_form};
+use super::normal::{HASH_VERSION, hash_of, normal_form};
 use super::{Field, FieldKind, FieldType, IndexSchema, Relation};
 
 impl IndexSchema {
@@ -33,6 +33,7 @@ impl IndexSchema {
         let mapping = Value::Object(mapping);
         IndexMapping {
             index: index.clone(),
+            hash_version: HASH_VERSION,
             schema_hash: hash_of(&normal_form(self)),
             mapping_hash: hash_of(&mapping),
             mapping,

@@ -6,11 +6,13 @@
 
 mod de;
 mod error;
+mod file;
 mod node;
 
 pub(crate) use de::suggest;
 pub(crate) use error::Fault;
 pub use error::{YamlError, YamlErrors};
+pub use file::YamlFile;
 pub use node::{Node, NodeKind, Place};
 
 use serde::de::DeserializeOwned;

@@ -34,8 +34,16 @@ impl IndexSchema {
     /// ```
     pub fn from_yaml(text: &str, file: &str) -> Result<Self, YamlErrors> {
         let node = Node::parse(text, file).map_err(|error| YamlErrors(vec![error]))?;
+        Self::from_node(&node, text, file)
+    }
+
+    /// Reads a schema that stands inside another file. `text` and `file` are that file's, for errors.
+    ///
+    /// # Errors
+    /// As [`from_yaml`](Self::from_yaml).
+    pub fn from_node(node: &Node, text: &str, file: &str) -> Result<Self, YamlErrors> {
         let mut reader = Reader::default();
-        let schema = reader.schema(&node);
+        let schema = reader.schema(node);
         let faults = match schema {
             Some(schema) if reader.faults.is_empty() => {
                 let wrong = schema.check();

@@ -1,0 +1,216 @@
+//! Postgres, by logical replication.
+//!
+//! In the order data meets them: `wire` speaks the protocol, `decode` reads the decoder's messages, `tables` turns rows into
+//! thin changes, `batch` gathers them under acks, `pump` is the task that does all this, `watch` the task beside it that
+//! notices when coverage changes. `prepare` and `start_line` come before, `keys` reads snapshots, `origin` says which source
+//! this is.
+
+mod batch;
+mod confirm;
+mod coverage;
+mod decode;
+mod keys;
+mod origin;
+mod prepare;
+mod pump;
+mod settings;
+mod start_line;
+mod tables;
+mod watch;
+mod wire;
+
+pub use settings::PostgresCaptureSettings;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use millstream_core::{Result, SnapshotTable, SourceError, SourceErrorKind, SourceSpec};
+use millstream_model::RowKey;
+use millstream_postgres::provision::{Facts, Needs};
+use millstream_postgres::slot::Slot;
+use millstream_postgres::{Connections, PostgresProvisioning, PostgresSettings};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::{CaptureEvent, ChangeCapture, KeyRange, Lag, PrepareMode, Readiness, SourceIdentity, StartLine};
+use batch::Batcher;
+use coverage::Coverage;
+use pump::{Marks, Pump, Tables};
+use wire::{ReplicationStream, Session};
+
+/// Connections beside the replication session: the watch, a snapshot or question, and statements that mend.
+const CONNECTIONS: usize = 3;
+/// How often a slot that is held is asked for again.
+const HELD_RETRY: Duration = Duration::from_millis(250);
+
+/// Tells what changed in a Postgres database.
+///
+/// Needs `wal_level = logical`, a role that may replicate, a publication and a slot; makes the latter two where it may.
+pub struct PostgresCapture {
+    settings: PostgresCaptureSettings,
+    connections: Connections,
+    read: Option<Connections>,
+    provisioning: PostgresProvisioning,
+    crossed: start_line::Crossed,
+    // Both locks are held for a moment only, never across an await.
+    prepared: Mutex<Option<Prepared>>,
+    marks: Mutex<Option<Arc<Marks>>>,
+    tasks: TaskTracker,
+}
+
+#[derive(Clone)]
+struct Prepared {
+    needs: Needs,
+    facts: Facts,
+}
+
+impl PostgresCapture {
+    /// Captures the changes of this database (a primary). Connects when first used.
+    pub fn new(postgres: PostgresSettings, settings: PostgresCaptureSettings) -> Self {
+        let connections = Connections::new(postgres, CONNECTIONS).with_auth_grace(settings.auth_grace);
+        let read = settings.read.clone().map(|read| Connections::new(read, CONNECTIONS));
+        let provisioning =
+            PostgresProvisioning::new(connections.clone(), &settings.publication, &settings.slot, settings.manage);
+        Self {
+            settings,
+            connections,
+            read,
+            provisioning,
+            crossed: start_line::Crossed::default(),
+            prepared: Mutex::new(None),
+            marks: Mutex::new(None),
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    /// What brings the database in line with a spec, under the same settings.
+    pub fn provisioning(&self) -> &PostgresProvisioning {
+        &self.provisioning
+    }
+
+    fn read(&self) -> &Connections {
+        self.read.as_ref().unwrap_or(&self.connections)
+    }
+
+    /// Opens the stream, waiting for a slot that is held.
+    async fn open(&self, version: u32) -> Result<ReplicationStream> {
+        let begun = Instant::now();
+        let (slot, publication) = (&self.settings.slot, &self.settings.publication);
+        loop {
+            let session = Session::connect(self.connections.settings()).await;
+            let session = session.map_err(|error| self.connections.judge(error))?;
+            match ReplicationStream::start(session, slot, publication, version).await {
+                Err(error) if error.kind() == SourceErrorKind::Held => {
+                    if self.settings.slot_wait.is_some_and(|wait| begun.elapsed() >= wait) {
+                        return Err(self.held(error).await);
+                    }
+                    tokio::time::sleep(HELD_RETRY).await;
+                }
+                Err(error) => return Err(named(error, slot, publication)),
+                Ok(stream) => return Ok(stream),
+            }
+        }
+    }
+
+    /// The error that names the slot's holder, if it is still there.
+    async fn held(&self, error: SourceError) -> SourceError {
+        let Ok(mut lease) = self.connections.get().await else { return error };
+        let slot = Slot::read(&mut lease, &self.settings.slot).await;
+        lease.keep();
+        slot.ok().flatten().and_then(|slot| slot.held()).unwrap_or(error)
+    }
+}
+
+/// Says what the server's refusal to start means for us.
+fn named(error: SourceError, slot: &str, publication: &str) -> SourceError {
+    let text = error.to_string();
+    let gone = text.contains("sqlstate=42704") && text.contains("slot");
+    let lost = text.contains("sqlstate=55000") || text.contains("has been invalidated");
+    if gone || lost {
+        return SourceError::gap(format!("the replication slot can't be used (slot={slot}): {text}"))
+            .with_remedy("fill the indexes again (on_gap: backfill)");
+    }
+    error.context(format!("can't start streaming (slot={slot}, publication={publication})"))
+}
+
+#[async_trait]
+impl ChangeCapture for PostgresCapture {
+    async fn identity(&self) -> Result<SourceIdentity> {
+        origin::identity(&self.connections, &self.settings.slot).await.map_err(|error| self.connections.judge(error))
+    }
+
+    async fn prepare(&self, spec: &SourceSpec, mode: PrepareMode) -> Result<StartLine> {
+        let needs = Needs::of(spec);
+        let facts = prepare::prepare(&self.connections, &self.provisioning, &self.settings, &needs, mode).await?;
+        let line = start_line::read_start_line(&self.connections).await?;
+        *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = Some(Prepared { needs, facts });
+        Ok(line)
+    }
+
+    async fn start_line(&self) -> Result<StartLine> {
+        start_line::read_start_line(&self.connections).await
+    }
+
+    async fn ready(&self, line: &StartLine) -> Result<Readiness> {
+        start_line::readiness(&self.connections, self.read.as_ref(), &self.crossed, line).await
+    }
+
+    async fn live(&self) -> Result<BoxStream<'static, Result<CaptureEvent>>> {
+        let prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Prepared { needs, facts } =
+            prepared.ok_or_else(|| SourceError::setup("live was asked for before prepare"))?;
+        let stream = self.open(facts.server.version).await?;
+        let marks = Arc::new(Marks::default());
+        *self.marks.lock().unwrap_or_else(PoisonError::into_inner) = Some(marks.clone());
+        let stop = CancellationToken::new();
+        let tables = Tables::new(tables::leaves(&facts, &needs));
+        let parts = watch::WatchParts {
+            connections: self.connections.clone(),
+            provisioning: self.provisioning.clone(),
+            coverage: Coverage::new(needs, facts),
+            heartbeat: self.settings.heartbeat,
+            inspect_interval: self.settings.inspect_interval,
+        };
+        let (watcher, watch) = watch::watch(parts);
+        self.tasks.spawn(stop.clone().run_until_cancelled_owned(watch));
+        let batcher = Batcher::new(marks.confirmed.clone(), self.settings.batch_rows, self.settings.batch_bytes);
+        let status_interval = self.settings.status_interval;
+        let pump = Pump { stream, batcher, marks, watcher, status_interval, tables };
+        let (out, events) = mpsc::channel(self.settings.batches.max(1));
+        self.tasks.spawn(pump.run(out, stop.clone()));
+        // Dropping the stream drops the guard: both tasks end, and the slot is free.
+        let guard = stop.drop_guard();
+        Ok(stream::unfold((events, guard), |(mut events, guard)| async move {
+            events.recv().await.map(|event| (event, (events, guard)))
+        })
+        .boxed())
+    }
+
+    async fn snapshot(
+        &self,
+        table: &SnapshotTable,
+        range: KeyRange,
+    ) -> Result<BoxStream<'static, Result<Vec<RowKey>>>> {
+        keys::stream_keys(self.read().clone(), table, range, self.settings.snapshot_page).await
+    }
+
+    async fn lag(&self) -> Result<Option<Lag>> {
+        let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        origin::lag(&self.connections, &self.settings.slot, marks.as_deref()).await.map(Some)
+    }
+
+    async fn estimate(&self, table: &SnapshotTable) -> Result<Option<u64>> {
+        keys::estimate(self.read(), table).await
+    }
+
+    async fn close(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.tasks.reopen();
+    }
+}

@@ -1,0 +1,121 @@
+//! Prerequisites → coverage → slot → start line.
+
+use std::time::Duration;
+
+use futures::future::{Either, select};
+use millstream_core::{Result, SourceError};
+use millstream_postgres::provision::{Facts, Needs};
+use millstream_postgres::slot::{Slot, is_slot_name};
+use millstream_postgres::sqlx;
+use millstream_postgres::{Connections, PostgresProvisioning};
+
+use super::PostgresCaptureSettings;
+use crate::PrepareMode;
+
+/// How often we say what the making of the slot waits for.
+const SLOT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Brings coverage and slot into being, or checks them; gives the facts that the live stream starts from.
+pub(crate) async fn prepare(
+    connections: &Connections,
+    provisioning: &PostgresProvisioning,
+    settings: &PostgresCaptureSettings,
+    needs: &Needs,
+    mode: PrepareMode,
+) -> Result<Facts> {
+    let slot = &settings.slot;
+    if !is_slot_name(slot) {
+        return Err(SourceError::setup(format!("this is no name for a replication slot (slot={slot})"))
+            .with_remedy("use small letters, digits and underscores, at most 63"));
+    }
+    // What can't go on is said before anything is changed.
+    if mode == PrepareMode::Resume {
+        resumable(connections, slot).await?;
+    }
+    let (facts, found) = provisioning.ensure(needs).await?;
+    if let Some(refusal) = provisioning.refusal(&found) {
+        return Err(refusal);
+    }
+    if mode != PrepareMode::Resume {
+        make(connections, settings, mode).await?;
+    }
+    Ok(facts)
+}
+
+async fn read(connections: &Connections, name: &str) -> Result<Option<Slot>> {
+    let mut lease = connections.get().await?;
+    let slot = Slot::read(&mut lease, name).await?;
+    lease.keep();
+    Ok(slot)
+}
+
+async fn resumable(connections: &Connections, name: &str) -> Result<()> {
+    let Some(slot) = read(connections, name).await? else {
+        return Err(SourceError::gap(format!("the replication slot is gone (slot={name})"))
+            .with_remedy("fill the indexes again (on_gap: backfill)"));
+    };
+    if let Some(why) = slot.lost() {
+        return Err(SourceError::gap(why).with_remedy("fill the indexes again (on_gap: backfill)"));
+    }
+    foreign(connections, &slot)
+}
+
+fn foreign(connections: &Connections, slot: &Slot) -> Result<()> {
+    match slot.foreign(&connections.settings().database) {
+        Some(why) => Err(SourceError::setup(why).with_remedy("name another slot in the configuration")),
+        None => Ok(()),
+    }
+}
+
+/// Makes the slot where there is none; replaces one that is lost if everything is filled again anyway.
+async fn make(connections: &Connections, settings: &PostgresCaptureSettings, mode: PrepareMode) -> Result<()> {
+    let name = &settings.slot;
+    let create = format!("SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')");
+    if let Some(slot) = read(connections, name).await? {
+        foreign(connections, &slot)?;
+        let Some(why) = slot.lost() else { return Ok(()) };
+        let drop = format!("SELECT pg_drop_replication_slot('{name}'); {create};");
+        if mode == PrepareMode::Create {
+            return Err(SourceError::gap(why).with_remedy(drop));
+        }
+        if !settings.manage.slot {
+            return Err(SourceError::setup(why).with_remedy(drop));
+        }
+        let mut lease = connections.get().await?;
+        Slot::drop(&mut lease, name, settings.slot_wait).await?;
+        lease.keep();
+    } else if !settings.manage.slot {
+        return Err(SourceError::setup(format!("the replication slot is not there (slot={name})"))
+            .with_remedy(format!("{create};")));
+    }
+    let mut lease = connections.get().await?;
+    {
+        let created = Box::pin(Slot::create(&mut lease, name));
+        let waited = Box::pin(name_what_is_waited_for(connections));
+        match select(created, waited).await {
+            Either::Left((created, _)) => created?,
+            Either::Right((never, _)) => match never {},
+        }
+    }
+    lease.keep();
+    tracing::info!(slot = %name, "made the replication slot");
+    Ok(())
+}
+
+/// A slot comes into being once every transaction that was open has ended: says which, over and over.
+async fn name_what_is_waited_for(connections: &Connections) -> std::convert::Infallible {
+    loop {
+        tokio::time::sleep(SLOT_PATIENCE).await;
+        let Ok(mut lease) = connections.get().await else { continue };
+        let open: Result<Vec<String>, _> = sqlx::query_scalar(
+            "select format('transaction %s of %s (pid=%s, application=%s)', backend_xid, usename, pid, application_name) \
+             from pg_stat_activity where backend_xid is not null order by xact_start limit 5",
+        )
+        .fetch_all(&mut *lease)
+        .await;
+        if let Ok(open) = open {
+            lease.keep();
+            tracing::warn!(waiting_for = ?open, "the replication slot waits for open transactions to end");
+        }
+    }
+}

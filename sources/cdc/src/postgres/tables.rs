@@ -1,0 +1,192 @@
+//! What the log's relations mean to us, and how a row of one becomes a [`ChangedRow`].
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use millstream_core::{Result, SourceError};
+use millstream_model::{ChangedRow, Fence, KeyColumns, LinkValue, LinkValues, Operation, QualifiedTable, RowKey, Text};
+use millstream_postgres::provision::{Facts, Needs};
+use smallvec::SmallVec;
+
+use super::decode::{Old, Relation, Tuple, Value};
+
+/// A table of the schemas, as changes of it are told.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    pub(crate) table: QualifiedTable,
+    /// The primary key, from the catalog.
+    pub(crate) key: KeyColumns,
+    /// The link columns, in order of name.
+    pub(crate) links: KeyColumns,
+    /// True when an index is rooted in it.
+    pub(crate) is_root: bool,
+    /// The relations that hold its rows.
+    pub(crate) leaves: Vec<u32>,
+}
+
+/// The relations whose rows are told, by their number.
+pub(crate) type Leaves = HashMap<u32, Arc<Watched>>;
+
+/// Which relations are told as which tables.
+pub(crate) fn leaves(facts: &Facts, needs: &Needs) -> Leaves {
+    let mut leaves = Leaves::new();
+    for need in needs.tables() {
+        let Some(root) = facts.root(&need.table) else { continue };
+        let numbers: Vec<u32> = facts.leaves(&need.table).map(|leaf| leaf.oid).collect();
+        let watched = Arc::new(Watched {
+            table: need.table.clone(),
+            key: root.identity.key.clone().into(),
+            links: need.links.clone().into(),
+            is_root: need.is_root,
+            leaves: numbers.clone(),
+        });
+        leaves.extend(numbers.into_iter().map(|number| (number, watched.clone())));
+    }
+    leaves
+}
+
+/// What one column of a relation is to us.
+#[derive(Clone, Copy, Debug, Default)]
+struct Role {
+    key: Option<u8>,
+    link: Option<u8>,
+    in_identity: bool,
+}
+
+/// A relation's columns, as the log lists them, by what they are to us.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    pub(crate) watched: Arc<Watched>,
+    roles: Vec<Role>,
+    /// Columns behind this one are nothing to us.
+    used: usize,
+}
+
+/// Key and links of one row, as far as the log told them.
+struct Values {
+    key: SmallVec<[Option<Text>; 1]>,
+    links: SmallVec<[LinkValue; 2]>,
+}
+
+impl Shape {
+    pub(crate) fn new(watched: Arc<Watched>, relation: &Relation<'_>) -> Self {
+        let place = |columns: &KeyColumns, name: &str| {
+            columns.iter().position(|column| column == name).and_then(|at| u8::try_from(at).ok())
+        };
+        let roles: Vec<Role> = relation
+            .columns()
+            .map(|(name, in_identity)| Role {
+                key: place(&watched.key, name),
+                link: place(&watched.links, name),
+                in_identity,
+            })
+            .collect();
+        let used = roles.iter().rposition(|role| role.key.is_some() || role.link.is_some()).map_or(0, |at| at + 1);
+        Self { watched, roles, used }
+    }
+
+    /// A row that is new; `None` when the log does not tell its key.
+    pub(crate) fn inserted(&self, new: &Tuple<'_>, fence: Fence) -> Result<Option<ChangedRow>> {
+        let new = self.values(new, true)?;
+        let Some(key) = self.key(new.key) else { return Ok(None) };
+        let mut row = ChangedRow::new(self.watched.table.clone(), key, Operation::Upsert, fence);
+        row.after = Some(self.links(new.links));
+        Ok(Some(row))
+    }
+
+    /// A row that changed; `None` when the log does not tell its key.
+    pub(crate) fn updated(&self, old: Option<&Old<'_>>, new: &Tuple<'_>, fence: Fence) -> Result<Option<ChangedRow>> {
+        let mut new = self.values(new, true)?;
+        let old = old.map(|old| self.values(&old.tuple, old.whole)).transpose()?;
+        if let Some(old) = &old {
+            new.fill_from(old);
+        }
+        let Some(key) = self.key(new.key) else { return Ok(None) };
+        let mut row = ChangedRow::new(self.watched.table.clone(), key, Operation::Upsert, fence);
+        if let Some(old) = old {
+            row.old_key = self.key(old.key).filter(|old| *old != row.key);
+            if old.links != new.links {
+                row.before = Some(self.links(old.links));
+            }
+        }
+        row.after = Some(self.links(new.links));
+        Ok(Some(row))
+    }
+
+    /// A row that is gone; `None` when the log does not tell its key.
+    pub(crate) fn deleted(&self, old: &Old<'_>, fence: Fence) -> Result<Option<ChangedRow>> {
+        let old = self.values(&old.tuple, old.whole)?;
+        let Some(key) = self.key(old.key) else { return Ok(None) };
+        let mut row = ChangedRow::new(self.watched.table.clone(), key, Operation::Delete, fence);
+        row.before = Some(self.links(old.links));
+        Ok(Some(row))
+    }
+
+    /// `whole`: every column counts; else only those of the identity, the others are told as NULL whatever they were.
+    fn values(&self, tuple: &Tuple<'_>, whole: bool) -> Result<Values> {
+        let mut values = Values {
+            key: smallvec::smallvec![None; self.watched.key.len()],
+            links: smallvec::smallvec![LinkValue::Absent; self.watched.links.len()],
+        };
+        for (role, value) in self.roles[..self.used].iter().zip(tuple.values()) {
+            if !whole && !role.in_identity {
+                continue;
+            }
+            let link = role.link.map(usize::from);
+            match (value, role.key.map(usize::from)) {
+                (_, None) if link.is_none() => {}
+                (Value::Text(bytes), key) => {
+                    let text = Text::from(text(bytes)?);
+                    if let Some(at) = link {
+                        values.links[at] = LinkValue::Text(text.clone());
+                    }
+                    if let Some(at) = key {
+                        values.key[at] = Some(text);
+                    }
+                }
+                (Value::Null, _) => {
+                    if let Some(at) = link {
+                        values.links[at] = LinkValue::Null;
+                    }
+                }
+                (Value::Unchanged, _) => {}
+            }
+        }
+        Ok(values)
+    }
+
+    fn key(&self, values: SmallVec<[Option<Text>; 1]>) -> Option<RowKey> {
+        if values.iter().any(Option::is_none) || values.is_empty() {
+            return None;
+        }
+        Some(RowKey::new(self.watched.key.clone(), values.into_iter().flatten()))
+    }
+
+    fn links(&self, values: SmallVec<[LinkValue; 2]>) -> LinkValues {
+        LinkValues::new(self.watched.links.clone(), values)
+    }
+}
+
+impl Values {
+    /// What is out of line and unchanged is what it was.
+    fn fill_from(&mut self, old: &Self) {
+        for (new, old) in self.key.iter_mut().zip(&old.key) {
+            if new.is_none() {
+                new.clone_from(old);
+            }
+        }
+        for (new, old) in self.links.iter_mut().zip(&old.links) {
+            if *new == LinkValue::Absent {
+                new.clone_from(old);
+            }
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|_| SourceError::decode("the log holds a value that is not UTF-8"))
+}
+
+#[cfg(test)]
+#[path = "tables_tests.rs"]
+mod tests;

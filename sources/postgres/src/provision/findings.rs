@@ -1,0 +1,283 @@
+use millstream_core::Remedy;
+use millstream_model::{QualifiedTable, Text};
+
+use super::{Facts, Manage, Needs, Publication, Relation, TableNeeds};
+use crate::identity::named;
+use crate::quote;
+
+/// One thing that is missing or wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The schemas' table that it concerns; `None`: the server or the publication as a whole.
+    pub table: Option<QualifiedTable>,
+    /// What is wrong, naming the thing.
+    pub reason: String,
+    /// What mends it, in order; empty when no statement does.
+    pub remedies: Vec<Remedy>,
+    /// True for what only makes things faster: nothing is told wrongly without it.
+    pub advice: bool,
+}
+
+impl Finding {
+    fn of(table: Option<&QualifiedTable>, reason: impl Into<String>) -> Self {
+        Self { table: table.cloned(), reason: reason.into(), remedies: Vec::new(), advice: false }
+    }
+
+    fn remedy(mut self, purpose: &str, statement: impl Into<String>, manageable: bool) -> Self {
+        self.remedies.push(Remedy { purpose: purpose.to_owned(), statement: statement.into(), manageable });
+        self
+    }
+
+    /// All its statements, ready to show.
+    pub fn statements(&self) -> String {
+        self.remedies.iter().map(|remedy| format!("{};", remedy.statement)).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// What is wrong, in the order in which to mend it: server, tables' identities, publication, indexes.
+///
+/// A table is offered to the publication only behind an identity with which the server accepts the application's updates.
+pub fn findings(facts: &Facts, needs: &Needs, publication: &str, manage: Manage) -> Vec<Finding> {
+    let mut found = server(facts, manage);
+    let mut publishable = Vec::new();
+    for need in needs.tables() {
+        let refused = unsupported(facts, need);
+        if !refused.is_empty() {
+            found.extend(refused);
+            continue;
+        }
+        let identities = identities(facts, need, manage);
+        let usable = facts.leaves(&need.table).all(|leaf| leaf.identity.is_usable());
+        let mended = identities.iter().flat_map(|finding| &finding.remedies).all(|remedy| remedy.manageable);
+        publishable.push((need, usable || mended));
+        found.extend(identities);
+    }
+    found.extend(membership(facts, &publishable, publication, manage));
+    if manage.indexes {
+        found.extend(needs.tables().flat_map(|need| indexes(facts, need)));
+    }
+    found
+}
+
+fn server(facts: &Facts, manage: Manage) -> Vec<Finding> {
+    let server = &facts.server;
+    let mut found = Vec::new();
+    if server.standby {
+        found.push(Finding::of(None, "the source is a standby: changes are captured from its primary"));
+    }
+    if server.wal_level != "logical" {
+        let reason = format!("the server's log does not tell rows (wal_level={})", server.wal_level);
+        let finding = Finding::of(None, reason);
+        found.push(finding.remedy(
+            "wal_level, then restart the server",
+            "ALTER SYSTEM SET wal_level = 'logical'",
+            false,
+        ));
+    }
+    if !server.may_replicate {
+        let statement = format!("ALTER ROLE {} REPLICATION", quote::ident(&server.role));
+        let finding = Finding::of(None, format!("the role may not replicate (role={})", server.role));
+        found.push(finding.remedy("the right to replicate", statement, false));
+    }
+    if !server.has_slot && server.slots >= server.slots_max {
+        let reason = format!("no replication slot is free (max_replication_slots={})", server.slots_max);
+        let statement = format!("ALTER SYSTEM SET max_replication_slots = {}", server.slots_max + 4);
+        found.push(Finding::of(None, reason).remedy("a free slot, then restart the server", statement, false));
+    }
+    if !server.has_slot && !manage.slot {
+        tracing::debug!("the slot is not ours to make");
+    }
+    found
+}
+
+/// Why no statement makes a table's changes told.
+fn unsupported(facts: &Facts, need: &TableNeeds) -> Vec<Finding> {
+    let table = &need.table;
+    let finding = |reason: String| Finding::of(Some(table), reason);
+    let Some(root) = facts.root(table) else {
+        return vec![finding(format!("the table is not there (table={table})"))];
+    };
+    let mut found: Vec<Finding> = facts
+        .relations
+        .iter()
+        .filter(|relation| relation.table == *table)
+        .filter_map(|relation| Some((relation, why_unsupported(relation)?)))
+        .map(|(relation, why)| finding(format!("{} is {why}: its changes can't be told", relation.relation)))
+        .collect();
+    if found.is_empty() && root.identity.key.is_empty() {
+        let statement = format!("ALTER TABLE {} ADD PRIMARY KEY (…)", quote::table(table));
+        found.push(finding(format!("the table has no primary key (table={table})")).remedy(
+            "a primary key",
+            statement,
+            false,
+        ));
+    }
+    found
+}
+
+fn why_unsupported(relation: &Relation) -> Option<&'static str> {
+    match (relation.kind, relation.persistence) {
+        ('v', _) => Some("a view"),
+        ('m', _) => Some("a materialized view"),
+        ('f', _) => Some("a foreign table"),
+        ('r' | 'p', 'p') if relation.is_parent => Some("an inheritance parent"),
+        ('r' | 'p', 'p') => None,
+        ('r' | 'p', 'u') => Some("an unlogged table"),
+        ('r' | 'p', _) => Some("a temporary table"),
+        _ => Some("not a table"),
+    }
+}
+
+/// The columns whose old values the log must carry: the key, and the links that may move.
+fn old_columns(root: &Relation, need: &TableNeeds) -> Vec<Text> {
+    let key = &root.identity.key;
+    key.iter().chain(need.old_links.iter().filter(|link| !key.contains(link))).cloned().collect()
+}
+
+fn identities(facts: &Facts, need: &TableNeeds, manage: Manage) -> Vec<Finding> {
+    let Some(root) = facts.root(&need.table) else { return Vec::new() };
+    let wanted = old_columns(root, need);
+    facts
+        .leaves(&need.table)
+        .filter(|leaf| !leaf.identity.carries(&wanted))
+        .map(|leaf| {
+            let columns = wanted.iter().map(|column| quote::ident(column)).collect::<Vec<_>>().join(", ");
+            let reason = format!(
+                "the log does not tell the old values of {columns} (table={}): a moved or deleted row would leave its old \
+                 parent stale",
+                leaf.relation
+            );
+            let statements = leaf.identity.statements(&leaf.relation, &wanted);
+            statements.into_iter().fold(Finding::of(Some(&need.table), reason), |finding, statement| {
+                finding.remedy("old values in the log", statement, manage.identity)
+            })
+        })
+        .collect()
+}
+
+/// Whether the publication is there and tells all of every table: what it lacks, and in what it must not be as it is.
+fn membership(facts: &Facts, tables: &[(&TableNeeds, bool)], name: &str, manage: Manage) -> Vec<Finding> {
+    let quoted = quote::ident(name);
+    let Some(publication) = &facts.publication else {
+        let (safe, unsafe_): (Vec<_>, Vec<_>) = tables.iter().partition(|(_, usable)| *usable);
+        let list = |tables: &[&(&TableNeeds, bool)]| {
+            tables.iter().map(|(need, _)| quote::table(&need.table)).collect::<Vec<_>>().join(", ")
+        };
+        let reason = format!("the publication is not there (publication={name})");
+        let members = if safe.is_empty() { String::new() } else { format!(" FOR TABLE {}", list(&safe)) };
+        let create =
+            format!("CREATE PUBLICATION {quoted}{members} WITH (publish = 'insert, update, delete, truncate')");
+        let mut finding = Finding::of(None, reason).remedy("the publication", create, manage.publication);
+        if !unsafe_.is_empty() {
+            let add = format!("ALTER PUBLICATION {quoted} ADD TABLE {}", list(&unsafe_));
+            finding = finding.remedy("tables in the publication, once their identity is set", add, false);
+        }
+        return vec![finding];
+    };
+    let mut found = options(facts, publication, &quoted, name);
+    for (need, usable) in tables {
+        found.extend(table_membership(facts, need, publication, name, manage.publication && *usable));
+    }
+    found
+}
+
+fn options(facts: &Facts, publication: &Publication, quoted: &str, name: &str) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if !publication.left_out.is_empty() {
+        let reason = format!("the publication leaves out {} (publication={name})", publication.left_out.join(" and "));
+        let statement = format!("ALTER PUBLICATION {quoted} SET (publish = 'insert, update, delete, truncate')");
+        found.push(Finding::of(None, reason).remedy("all operations", statement, false));
+    }
+    let partitioned = facts.relations.iter().any(|relation| relation.kind == 'p');
+    if publication.via_root && partitioned {
+        let reason = format!(
+            "the publication tells leaves' changes as their root's, which hides a leaf's TRUNCATE (publication={name})"
+        );
+        let statement = format!("ALTER PUBLICATION {quoted} SET (publish_via_partition_root = false)");
+        found.push(Finding::of(None, reason).remedy("changes told by leaf", statement, false));
+    }
+    found
+}
+
+fn table_membership(
+    facts: &Facts,
+    need: &TableNeeds,
+    publication: &Publication,
+    name: &str,
+    manageable: bool,
+) -> Vec<Finding> {
+    let (table, quoted) = (&need.table, quote::ident(name));
+    let drop = format!("ALTER PUBLICATION {quoted} DROP TABLE {}", quote::table(table));
+    let add = format!("ALTER PUBLICATION {quoted} ADD TABLE {}", quote::table(table));
+    let Some(root) = facts.root(table) else { return Vec::new() };
+    // A leaf that is listed as "all tables" is only seen once it is there; the root of leaves itself never is.
+    let leaves: Vec<&Relation> = facts.leaves(table).collect();
+    let told = |relation: &Relation| relation.published || publication.all_tables;
+    let complete = if leaves.is_empty() { told(root) } else { leaves.iter().all(|leaf| told(leaf)) };
+    if !complete {
+        let reason = format!("the table's changes are not published (table={table}, publication={name})");
+        return vec![Finding::of(Some(table), reason).remedy("the table in the publication", add, manageable)];
+    }
+    let mut found = Vec::new();
+    for leaf in leaves {
+        let mend = |reason: String| {
+            Finding::of(Some(table), reason)
+                .remedy("the table taken out of the publication", drop.clone(), false)
+                .remedy("the table put back whole", add.clone(), false)
+        };
+        if let Some(filter) = &leaf.filter {
+            found.push(mend(format!(
+                "the publication filters rows (table={}, publication={name}, filter={filter})",
+                leaf.relation
+            )));
+        }
+        if let Some(columns) = &leaf.published_columns {
+            let lacking: Vec<&str> = root
+                .identity
+                .key
+                .iter()
+                .chain(&need.links)
+                .filter(|column| !columns.contains(column))
+                .map(Text::as_str)
+                .collect();
+            if !lacking.is_empty() {
+                found.push(mend(format!(
+                    "the publication's column list leaves out {} (table={}, publication={name})",
+                    lacking.join(", "),
+                    leaf.relation
+                )));
+            }
+        }
+    }
+    found
+}
+
+fn indexes(facts: &Facts, need: &TableNeeds) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for columns in &need.joins {
+        let covers = |index: &Vec<Text>| {
+            index.len() >= columns.len() && index[..columns.len()].iter().all(|column| columns.contains(column))
+        };
+        for leaf in facts.leaves(&need.table).filter(|leaf| !leaf.indexes.iter().any(covers)) {
+            let list = columns.iter().map(|column| quote::ident(column)).collect::<Vec<_>>().join(", ");
+            let joined = format!("_{}_idx", columns.join("_"));
+            let joined = if joined.len() > 40 { "_millstream_link_idx".to_owned() } else { joined };
+            let index = named(leaf.relation.table(), &joined);
+            let statement = format!(
+                "CREATE INDEX CONCURRENTLY IF NOT EXISTS {} ON {} ({list})",
+                quote::ident(&index),
+                quote::table(&leaf.relation)
+            );
+            let reason = format!("no index finds rows by {list} (table={})", leaf.relation);
+            let mut finding =
+                Finding::of(Some(&need.table), reason).remedy("an index on link columns", statement, true);
+            finding.advice = true;
+            found.push(finding);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+#[path = "findings_tests.rs"]
+mod tests;

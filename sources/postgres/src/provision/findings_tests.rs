@@ -1,0 +1,212 @@
+use super::*;
+use crate::identity::{Identity, IdentityFacts};
+use crate::provision::Server;
+use std::collections::BTreeMap;
+
+fn texts(names: &[&str]) -> Vec<Text> {
+    names.iter().map(|name| Text::from(*name)).collect()
+}
+
+fn relation(name: &str) -> Relation {
+    let table = QualifiedTable::new("public", name);
+    Relation {
+        table: table.clone(),
+        relation: table,
+        oid: 1,
+        kind: 'r',
+        persistence: 'p',
+        is_parent: false,
+        file: 1,
+        columns: BTreeMap::new(),
+        names: texts(&["id"]),
+        born_as_leaf: false,
+        identity: IdentityFacts {
+            identity: Identity::Default,
+            key: texts(&["id"]),
+            not_null: texts(&["id"]),
+            candidates: Vec::new(),
+            broken_index: false,
+        },
+        published: true,
+        membership: Some(1),
+        filter: None,
+        published_columns: None,
+        indexes: Vec::new(),
+    }
+}
+
+fn publication() -> Publication {
+    Publication { oid: 1, version: "1".into(), all_tables: false, left_out: Vec::new(), via_root: false }
+}
+
+fn facts(relations: Vec<Relation>) -> Facts {
+    let server = Server {
+        version: 150_000,
+        wal_level: "logical".into(),
+        slots_max: 10,
+        slots: 1,
+        has_slot: true,
+        may_replicate: true,
+        role: "al".into(),
+        standby: false,
+    };
+    Facts { server, publication: Some(publication()), relations }
+}
+
+/// Users with orders, whose link column is `user_id`.
+fn needs() -> Needs {
+    use millstream_core::schema::*;
+    use millstream_core::{IndexSchema, SourceSpec};
+    let users = QualifiedTable::new("public", "users");
+    let relation = Relation {
+        cardinality: Cardinality::HasMany,
+        path: Path {
+            table: QualifiedTable::new("public", "orders"),
+            join: vec![JoinPair { left: "id".into(), right: "user_id".into() }],
+            through: Vec::new(),
+            to: Vec::new(),
+            filter: None,
+            distinct: false,
+            ignore_moves: false,
+        },
+        when: None,
+        order_by: Vec::new(),
+        limit: None,
+        key_by: None,
+        inline: false,
+        fields: Vec::new(),
+    };
+    let field = Field { name: "orders".into(), nullable: false, mapping: None, kind: FieldKind::Relation(relation) };
+    let schema = IndexSchema { table: users, key: None, filter: None, delete_when: None, fields: vec![field] };
+    Needs::of(&SourceSpec::new([("users".into(), schema)]))
+}
+
+fn orders() -> Relation {
+    let mut orders = relation("orders");
+    orders.names = texts(&["id", "user_id"]);
+    orders.identity.identity = Identity::Full;
+    orders
+}
+
+fn found(facts: &Facts, manage: Manage) -> Vec<Finding> {
+    findings(facts, &needs(), "mill", manage)
+}
+
+#[test]
+fn all_in_place_finds_nothing() {
+    assert_eq!(found(&facts(vec![relation("users"), orders()]), Manage::default()), []);
+}
+
+#[test]
+fn case_c2_an_identity_that_hides_moves_is_named_with_its_statement() {
+    let mut plain = orders();
+    plain.identity.identity = Identity::Default;
+    let facts = facts(vec![relation("users"), plain]);
+    let found = found(&facts, Manage::default());
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].statements(), r#"ALTER TABLE "public"."orders" REPLICA IDENTITY FULL;"#);
+    assert!(!found[0].remedies[0].manageable);
+    assert!(findings(&facts, &needs(), "mill", Manage::ALL)[0].remedies[0].manageable);
+}
+
+#[test]
+fn p14_a_table_without_usable_identity_is_not_put_into_the_publication() {
+    let mut bare = orders();
+    bare.identity.identity = Identity::Nothing;
+    bare.published = false;
+    let mut facts = facts(vec![relation("users"), bare]);
+    let add = |found: &[Finding]| {
+        let remedies = found.iter().flat_map(|finding| finding.remedies.clone());
+        remedies.filter(|remedy| remedy.statement.contains("PUBLICATION")).collect::<Vec<_>>()
+    };
+    let unmanaged = add(&found(&facts, Manage::default()));
+    assert_eq!(unmanaged.len(), 1);
+    assert!(!unmanaged[0].manageable);
+    // With the identity set first it may.
+    let all = found(&facts, Manage::ALL);
+    assert!(add(&all)[0].manageable);
+    assert!(all[0].statements().contains("REPLICA IDENTITY"), "{all:?}");
+    // A publication made anew takes only what is safe.
+    facts.publication = None;
+    let made = add(&found(&facts, Manage::default()));
+    assert_eq!(
+        made[0].statement,
+        r#"CREATE PUBLICATION "mill" FOR TABLE "public"."users" WITH (publish = 'insert, update, delete, truncate')"#
+    );
+    assert!(made[0].manageable && !made[1].manageable);
+}
+
+#[test]
+fn case_h5_filters_and_left_out_operations_are_refused_with_the_mend() {
+    let mut filtered = orders();
+    filtered.filter = Some("(id > 3)".into());
+    let mut facts = facts(vec![relation("users"), filtered]);
+    facts.publication = Some(Publication { left_out: vec!["delete".into(), "truncate".into()], ..publication() });
+    let found = found(&facts, Manage::ALL);
+    let blocking: Vec<&Finding> = found.iter().filter(|finding| !finding.advice).collect();
+    assert_eq!(blocking.len(), 2);
+    assert!(blocking[0].reason.contains("delete and truncate"));
+    assert!(blocking[0].statements().contains("SET (publish = 'insert, update, delete, truncate')"));
+    assert!(blocking[1].reason.contains("(id > 3)"));
+    assert!(blocking.iter().flat_map(|finding| &finding.remedies).all(|remedy| !remedy.manageable));
+}
+
+#[test]
+fn a_column_list_must_hold_key_and_links() {
+    let mut listed = orders();
+    listed.published_columns = Some(texts(&["id"]));
+    let found = found(&facts(vec![relation("users"), listed.clone()]), Manage::default());
+    assert!(found[0].reason.contains("leaves out user_id"), "{found:?}");
+    listed.published_columns = Some(texts(&["user_id", "id"]));
+    assert_eq!(super::findings(&facts(vec![relation("users"), listed]), &needs(), "mill", Manage::default()), []);
+}
+
+#[test]
+fn case_h9_views_foreign_unlogged_tables_and_parents_are_refused_with_the_reason() {
+    let with = |change: fn(&mut Relation)| {
+        let mut table = orders();
+        change(&mut table);
+        let found = found(&facts(vec![relation("users"), table]), Manage::ALL);
+        assert!(found[0].remedies.is_empty());
+        found[0].reason.clone()
+    };
+    assert!(with(|table| table.kind = 'v').contains("a view"));
+    assert!(with(|table| table.kind = 'f').contains("a foreign table"));
+    assert!(with(|table| table.persistence = 'u').contains("an unlogged table"));
+    assert!(with(|table| table.is_parent = true).contains("an inheritance parent"));
+}
+
+#[test]
+fn case_b15_a_table_without_primary_key_is_refused_and_not_published() {
+    let mut bare = orders();
+    bare.identity.key.clear();
+    bare.published = false;
+    let found = found(&facts(vec![relation("users"), bare]), Manage::ALL);
+    assert!(found.iter().any(|finding| finding.reason.contains("no primary key")));
+    assert!(!found.iter().any(|finding| finding.statements().contains("ADD TABLE")));
+}
+
+#[test]
+fn case_h2_every_leaf_has_its_own_identity_and_the_root_is_published() {
+    let mut root = orders();
+    root.kind = 'p';
+    let mut leaf = orders();
+    leaf.relation = QualifiedTable::new("parts", "orders_1");
+    leaf.identity.identity = Identity::Default;
+    leaf.published = false;
+    let found = found(&facts(vec![relation("users"), root, leaf]), Manage::ALL);
+    assert!(found[0].statements().contains(r#"ALTER TABLE "parts"."orders_1" REPLICA IDENTITY FULL"#));
+    assert_eq!(found[1].statements(), r#"ALTER PUBLICATION "mill" ADD TABLE "public"."orders";"#);
+}
+
+#[test]
+fn missing_indexes_are_advice_and_only_where_they_may_be_made() {
+    let facts = facts(vec![relation("users"), orders()]);
+    assert_eq!(found(&facts, Manage::default()), []);
+    let found = found(&facts, Manage::ALL);
+    assert!(found[0].advice);
+    assert_eq!(
+        found[0].statements(),
+        r#"CREATE INDEX CONCURRENTLY IF NOT EXISTS "orders_user_id_idx" ON "public"."orders" ("user_id");"#
+    );
+}
