@@ -85,16 +85,8 @@ impl<S: LogStream> Pump<S> {
                 biased;
                 () = stop.cancelled() => return Ok(()),
                 incoming = self.stream.next(), if room => {
-                    let mut incoming = incoming?;
-                    for _ in 0..DRAIN {
-                        if self.accept(incoming, &mut replies).await? {
-                            report_at = Instant::now();
-                            break;
-                        }
-                        if !(self.batcher.has_room() && self.stream.is_ready()) {
-                            break;
-                        }
-                        incoming = self.stream.next().await?;
+                    if self.drain(incoming?, &mut replies).await? {
+                        report_at = Instant::now();
                     }
                 }
                 permit = reserve_when(due, out) => {
@@ -107,6 +99,19 @@ impl<S: LogStream> Pump<S> {
                 () = sleep_until(report_at) => {}
             }
         }
+    }
+
+    /// Handles this and what has arrived behind it, without a look at the clock; true when the server wants an answer.
+    async fn drain(&mut self, first: Incoming, replies: &mut Replies) -> Result<bool> {
+        let mut asked = self.accept(first, replies).await?;
+        for _ in 1..DRAIN {
+            if asked || !self.batcher.has_room() || !self.stream.is_ready() {
+                break;
+            }
+            let next = self.stream.next().await?;
+            asked = self.accept(next, replies).await?;
+        }
+        Ok(asked)
     }
 
     /// Handles one thing from the server; true when the server wants an answer at once.

@@ -92,6 +92,14 @@ impl Cluster {
         run("pg_ctl", &["-D", &self.data(), "-m", mode, "-w", "-t", "20", "stop"]);
     }
 
+    /// From now on every role but `postgres` needs its password.
+    pub fn ask_for_passwords(&self) {
+        let rules = "local all all trust\nhost all postgres all trust\nhost all all all scram-sha-256\n\
+             host replication all all scram-sha-256\n";
+        std::fs::write(Path::new(&self.data()).join("pg_hba.conf"), rules).unwrap();
+        run("pg_ctl", &["-D", &self.data(), "reload"]);
+    }
+
     /// Where it is.
     pub fn settings(&self) -> PostgresSettings {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port).parse().unwrap()
