@@ -53,6 +53,14 @@ struct Beat {
 }
 
 impl Watcher {
+    /// A watch that says and answers nothing.
+    #[cfg(test)]
+    pub(crate) fn deaf() -> Self {
+        let beat = Beat { run: String::new(), number: 0, written: None };
+        let (news, asks) = (mpsc::channel(1).1, mpsc::channel(1).0);
+        Self { news, asks, nudge: Arc::new(Notify::new()), beat: Arc::new(Mutex::new(beat)) }
+    }
+
     /// What the watch has to say next; waits for ever once it ended. Dropping the future loses nothing.
     pub(crate) async fn news(&mut self) -> News {
         match self.news.recv().await {
