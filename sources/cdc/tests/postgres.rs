@@ -1,5 +1,7 @@
 //! The Postgres capture against a server.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::time::Duration;
@@ -405,7 +407,8 @@ async fn p12_log_snapshot_and_odd_roles_agree_on_every_keys_text() {
     let table = SnapshotTable { index: "k".into(), table: table("k"), key: None };
     let pages: Vec<_> = capture.snapshot(&table, KeyRange::default()).await.unwrap().collect().await;
     let mut read: Vec<String> = pages.into_iter().flat_map(Result::unwrap).map(|key| key.to_id()).collect();
-    (told.sort(), read.sort());
+    told.sort();
+    read.sort();
     assert_eq!(told, read);
     assert!(told[0].contains("P1Y2D") && told[0].contains("0.30000000000000004"), "{told:?}");
 }

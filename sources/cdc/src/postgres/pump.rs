@@ -164,15 +164,17 @@ impl<S: LogStream> Pump<S> {
     }
 
     fn row(&mut self, relation: u32, read: impl FnOnce(&Shape, Fence) -> Result<Option<ChangedRow>>) -> Result<()> {
-        let shape = self.tables.shapes.get(&relation);
+        let shape = self.tables.shapes.get_mut(&relation);
         let Some(shape) =
             shape.ok_or_else(|| SourceError::decode("the log tells a row of a relation not described"))?
         else {
             return Ok(());
         };
-        let fence = self.tables.fence()?;
+        let fence = self.tables.fence.ok_or_else(outside)?;
         match read(shape, fence)? {
             Some(row) => self.batcher.push(row),
+            // Once a description: a table's million rows say it no louder.
+            None if std::mem::replace(&mut shape.told_keyless, true) => {}
             None => {
                 let table = shape.watched.table.clone();
                 let reason = format!("the log tells a row without its key (table={table})");
@@ -243,8 +245,12 @@ impl Tables {
     }
 
     fn fence(&self) -> Result<Fence> {
-        self.fence.ok_or_else(|| SourceError::decode("the log tells a row outside a transaction"))
+        self.fence.ok_or_else(outside)
     }
+}
+
+fn outside() -> SourceError {
+    SourceError::decode("the log tells a row outside a transaction")
 }
 
 /// A place for an event, once there is one to send; `None` when nobody listens any more.
