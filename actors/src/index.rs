@@ -136,7 +136,6 @@ struct Filling {
 }
 
 struct Down {
-    reason: String,
     coverage: bool,
     look_at: Instant,
 }
@@ -277,9 +276,9 @@ impl IndexActor {
         self.troubled.clear();
         self.held_since = None;
         self.stop_filling();
-        self.tell("needs_backfill", Some(reason.clone()));
+        self.tell("needs_backfill", Some(reason));
         let look_at = Instant::now() + self.parts.fill.settings.inspect_every;
-        self.down = Some(Down { reason, coverage, look_at });
+        self.down = Some(Down { coverage, look_at });
     }
 
     async fn save_needs_backfill(&mut self, reason: &str) {
@@ -304,9 +303,23 @@ impl IndexActor {
         if self.down.is_some() {
             return;
         }
+        if let Some(reason) = self.obstacle().await {
+            return self.give_up(reason, false).await;
+        }
         self.stop_filling();
         if self.filling.is_none() {
             self.start_planned();
+        }
+    }
+
+    /// What keeps the index from being built, if that can be told. Also makes the builder look at the source anew.
+    async fn obstacle(&self) -> Option<String> {
+        match self.parts.documents.inspect(&self.name).await {
+            Ok(found) => found.iter().find(|diagnostic| diagnostic.is_error()).map(ToString::to_string),
+            Err(error) => {
+                tracing::warn!(index = %self.name, %error, "can't look whether the index can be built");
+                Some(error.to_string())
+            }
         }
     }
 
@@ -320,23 +333,17 @@ impl IndexActor {
         if down.coverage || self.filling.is_some() {
             return;
         }
-        match self.parts.documents.inspect(&self.name).await {
-            Ok(found) => match found.iter().find(|diagnostic| diagnostic.is_error()) {
-                None => self.mended(StartLine::NONE).await,
-                Some(diagnostic) => {
-                    down.reason = diagnostic.to_string();
-                    let reason = down.reason.clone();
-                    self.tell("needs_backfill", Some(reason));
-                }
-            },
-            Err(error) => {
-                tracing::warn!(index = %self.name, %error, "can't look whether the index is mended; looking again")
-            }
-        }
+        self.mended(StartLine::NONE).await;
     }
 
     /// Opens the gate, then takes the start line: what was let go unbuilt until now is visible to the snapshot.
     async fn mended(&mut self, line: StartLine) {
+        if let Some(plan) = &mut self.plan {
+            plan.line = plan.line.max(line);
+        }
+        if let Some(reason) = self.obstacle().await {
+            return self.tell("needs_backfill", Some(reason));
+        }
         self.parts.gate.set(Opening::Open);
         match self.parts.fill.capture.start_line().await {
             Ok(now) => {

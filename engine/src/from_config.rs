@@ -41,15 +41,7 @@ impl Config {
     /// # Errors
     /// When a part of it can't be used.
     pub fn builder(&self) -> Result<EngineBuilder, BuildError> {
-        let SourceSection::Postgres(postgres) = &self.source;
-        let on_gap = match postgres.on_gap {
-            Gap::Stop => OnGap::Stop,
-            Gap::Backfill => OnGap::Backfill,
-        };
-        let mut builder = Engine::builder(self.name.as_str())
-            .source(self.source()?)
-            .on_gap(on_gap)
-            .settings(settings(&self.engine, postgres));
+        let mut builder = self.builder_without_sinks()?;
         for (name, sink) in &self.sinks {
             let name = name.as_str();
             builder = match sink {
@@ -60,6 +52,23 @@ impl Config {
                 }
             };
         }
+        Ok(builder)
+    }
+
+    /// The same without the file's sinks: for a host that brings its own.
+    ///
+    /// # Errors
+    /// When a part of it can't be used.
+    pub fn builder_without_sinks(&self) -> Result<EngineBuilder, BuildError> {
+        let SourceSection::Postgres(postgres) = &self.source;
+        let on_gap = match postgres.on_gap {
+            Gap::Stop => OnGap::Stop,
+            Gap::Backfill => OnGap::Backfill,
+        };
+        let mut builder = Engine::builder(self.name.as_str())
+            .source(self.source()?)
+            .on_gap(on_gap)
+            .settings(settings(&self.engine, postgres));
         builder = match &self.dead_letters {
             Some(DeadLettersSection::Jsonl(letters)) => builder.dead_letters(JsonlDeadLetters::file(&letters.path)),
             None => builder.dead_letters(sinkless::LoggedLetters::default()),
@@ -124,6 +133,32 @@ fn settings(engine: &EngineSection, postgres: &PostgresSection) -> Settings {
         inspect_every with_inspect_every |span: config::Span| span.0;
         retry_first with_retry_first |span: config::Span| span.0;
         retry_longest with_retry_longest |span: config::Span| span.0;
+        restarts_max with_restarts_max Some;
     }
     settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_can_be_set() {
+        let text = "name: x\n\
+             source: { postgres: { url: postgres://me@db/x, hold: 9s } }\n\
+             sinks: { out: { null: {} } }\n\
+             indexes: { users: { on_error: stop, schema: { table: users, fields: { id: long } } } }\n\
+             engine: { builders: 9, resolvers: 9, tickets: 9, change_batches: 9, lane_touches: 9, lane_batches: 9, \
+             build_batch: 9, build_bytes: 9KiB, sink_batches: 9, sink_bytes: 9KiB, confirm_every: 9s, backfill_page: 9, \
+             backfill_pages: 9, backfills: 9, inspect_every: 9s, retry_first: 9s, retry_longest: 19s, restarts_max: 9 }\n";
+        let config = Config::read(text, "c.yaml", std::path::Path::new(""), &|_| None);
+        let config = config.unwrap_or_else(|error| panic!("{error}"));
+        let SourceSection::Postgres(postgres) = &config.source;
+        // `Debug` lists every field: a new setting shows up here as one that the file can't set.
+        let before = format!("{:#?}", Settings::default());
+        let after = format!("{:#?}", settings(&config.engine, postgres));
+        let lines = before.lines().zip(after.lines()).filter(|(before, _)| before.contains(": "));
+        let same: Vec<_> = lines.filter(|(before, after)| before == after).map(|(before, _)| before.trim()).collect();
+        assert!(same.is_empty(), "{same:?}");
+    }
 }

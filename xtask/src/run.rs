@@ -11,6 +11,11 @@ pub fn run(command: &mut Command) -> Result {
     if status.success() { Ok(()) } else { Err(format!("{} ended with {status}", shown(command))) }
 }
 
+/// The same with what it writes on our standard error: standard output is for answers.
+pub fn run_aside(command: &mut Command) -> Result {
+    run(command.stdout(Stdio::from(std::io::stderr())))
+}
+
 /// Runs a command to its end and returns what it wrote to standard output.
 pub fn output(command: &mut Command) -> Result<String> {
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();

@@ -55,6 +55,8 @@ pub struct EngineSection {
     pub retry_first: Option<Span>,
     /// The longest wait of a retry.
     pub retry_longest: Option<Span>,
+    /// Runs that may fail in a row before the engine gives up. Default: it never does.
+    pub restarts_max: Option<u32>,
     /// How long stopping waits for what is under way. Default: `20s`.
     pub drain_deadline: Option<Span>,
 }

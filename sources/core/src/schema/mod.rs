@@ -5,7 +5,9 @@
 //! together that of [`SchemaTree`].
 
 mod ast;
+mod build;
 mod check;
+mod json_schema;
 mod mapping;
 mod normal;
 mod read;
@@ -14,5 +16,6 @@ mod types;
 
 pub use ast::*;
 pub use check::SchemaFault;
+pub use json_schema::json_schema;
 pub use normal::HASH_VERSION;
 pub use tree::{JoinPair, SchemaTree, TableNode};

@@ -8,7 +8,7 @@ use millstream_postgres::sqlx::{self, AssertSqlSafe, postgres::PgConnection};
 use millstream_postgres::{Snapshot, classify};
 
 use super::PostgresDocuments;
-use super::plan::IndexPlan;
+use super::plan::Queries;
 use super::sight::{Node, unsteady};
 use crate::{Built, Reading};
 
@@ -17,8 +17,9 @@ pub(super) async fn build_many(documents: &PostgresDocuments, index: &IndexName,
         return Ok(Reading { built: Vec::new(), sight: Arc::new(Everything) });
     }
     let plan = documents.plan(index).await?;
+    let plan = plan.queries()?;
     let mut lease = documents.lease().await?;
-    let read = read(&documents.shared.node, &plan, &mut lease, keys).await;
+    let read = read(&documents.shared.node, plan, &mut lease, keys).await;
     match read {
         Ok((built, snapshot)) => {
             lease.keep();
@@ -29,7 +30,7 @@ pub(super) async fn build_many(documents: &PostgresDocuments, index: &IndexName,
             if !error.kind().is_transient() {
                 lease.keep();
             }
-            documents.forget_on(index, &error);
+            documents.shared.plans.forget_on(index, &error);
             Err(error.context(format!("index {index}")))
         }
     }
@@ -37,7 +38,7 @@ pub(super) async fn build_many(documents: &PostgresDocuments, index: &IndexName,
 
 async fn read(
     node: &Node,
-    plan: &IndexPlan,
+    plan: &Queries,
     connection: &mut PgConnection,
     keys: &[RowKey],
 ) -> Result<(Vec<Built>, Snapshot)> {
@@ -58,13 +59,13 @@ async fn read(
 /// Number, document, own key, sight.
 type Row = (i64, Option<String>, Option<Vec<String>>, Option<String>);
 
-async fn query(plan: &IndexPlan, connection: &mut PgConnection, texts: &[Vec<&str>]) -> Result<Vec<Row>> {
+async fn query(plan: &Queries, connection: &mut PgConnection, texts: &[Vec<&str>]) -> Result<Vec<Row>> {
     let query = sqlx::query_as(AssertSqlSafe(plan.build.clone()));
     let query = texts.iter().fold(query, |query, column| query.bind(column));
     query.fetch_all(connection).await.map_err(|error| classify("the build query failed", error))
 }
 
-fn built(plan: &IndexPlan, rows: Vec<Row>, keys: usize) -> Result<Vec<Built>> {
+fn built(plan: &Queries, rows: Vec<Row>, keys: usize) -> Result<Vec<Built>> {
     let mut built = vec![Built::Absent; keys];
     for (number, document, own, _) in rows {
         let place = usize::try_from(number - 1).ok().and_then(|at| built.get_mut(at));

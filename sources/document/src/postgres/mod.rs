@@ -2,7 +2,7 @@
 //!
 //! The way of a schema into SQL: `root` writes the query that builds; `fields` an object's inside, with `value` for one value,
 //! `relation` and `aggregate` for other tables' rows, `path` for the way there, `scope` for one table in a query. `walk` writes the
-//! queries that lead from a changed row up to the documents. `plan` keeps both for an index; `build` and `resolve` run them;
+//! queries that lead from a changed row up to the documents. `plan` keeps both for an index, `plans` those of all; `build` and `resolve` run them;
 //! `sight` says what they could see; `inspect` what keeps them from running.
 
 mod aggregate;
@@ -13,6 +13,7 @@ mod inspect;
 mod key;
 mod path;
 mod plan;
+mod plans;
 mod relation;
 mod resolve;
 mod root;
@@ -23,23 +24,23 @@ mod types;
 mod value;
 mod walk;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
-use millstream_core::{Diagnostic, IndexSpec, Result, SourceError, SourceErrorKind, SourceSpec};
+use millstream_core::{Diagnostic, IndexSpec, Result, SourceError, SourceSpec};
 use millstream_model::{ChangedRow, IndexName, RowKey};
-use millstream_postgres::{Connections, Lease, classify, read_catalog, sqlx};
+use millstream_postgres::{Connections, Lease, classify, sqlx};
 
 use self::plan::IndexPlan;
+use self::plans::{Lookup, Plans};
 use self::sight::Node;
 use crate::{DocumentBuilder, Reading, ResolvedPage};
 
 /// Finds and builds documents in a Postgres.
 ///
-/// An index is planned at its first use, over the catalog as it is then, and anew when a query finds a table or column missing
-/// or [`inspect`](DocumentBuilder::inspect) finds another catalog. Cheap to clone; clones share plans and connections.
+/// An index is planned at its first use, over the catalog as it is then, and anew when the catalog has changed: it is read again
+/// after ten seconds of use, when a query finds a table or column missing, and by [`inspect`](DocumentBuilder::inspect). Cheap to clone; clones share plans and connections.
 #[derive(Clone)]
 pub struct PostgresDocuments {
     shared: Arc<Shared>,
@@ -50,27 +51,25 @@ struct Shared {
     spec: Arc<SourceSpec>,
     accept_row_level_security: bool,
     node: Node,
-    // Held for a look-up or an insert only, never across an await.
-    plans: Mutex<HashMap<IndexName, Arc<IndexPlan>>>,
+    plans: Plans,
 }
 
 impl PostgresDocuments {
     /// Builds the documents of `spec` over `connections`. Opens nothing yet.
     pub fn new(connections: Connections, spec: Arc<SourceSpec>) -> Self {
-        let plans = Mutex::new(HashMap::new());
-        let shared = Shared { connections, spec, accept_row_level_security: false, node: Node::default(), plans };
-        Self { shared: Arc::new(shared) }
+        Self::with(connections, spec, false)
     }
 
     /// Takes what row-level security leaves visible as all there is, where it is `true`; by default a table on which it is in
     /// force for our role is an error.
     #[must_use]
     pub fn accept_row_level_security(self, accept: bool) -> Self {
-        let Shared { connections, spec, .. } = &*self.shared;
-        let (connections, spec) = (connections.clone(), spec.clone());
-        let plans = Mutex::new(HashMap::new());
-        let shared = Shared { connections, spec, accept_row_level_security: accept, node: Node::default(), plans };
-        Self { shared: Arc::new(shared) }
+        Self::with(self.shared.connections.clone(), self.shared.spec.clone(), accept)
+    }
+
+    fn with(connections: Connections, spec: Arc<SourceSpec>, accept_row_level_security: bool) -> Self {
+        let (node, plans) = (Node::default(), Plans::default());
+        Self { shared: Arc::new(Shared { connections, spec, accept_row_level_security, node, plans }) }
     }
 
     /// The query that builds documents of `index`. Its parameters are the key columns' texts, each a `text[]`.
@@ -78,7 +77,7 @@ impl PostgresDocuments {
     /// # Errors
     /// When the source can't be asked or the schema does not fit it.
     pub async fn document_sql(&self, index: &IndexName) -> Result<String> {
-        Ok(self.plan(index).await?.build.to_string())
+        Ok(self.plan(index).await?.queries()?.build.to_string())
     }
 
     /// The key that a document's id spells: the inverse of [`RowKey::to_id`].
@@ -86,7 +85,7 @@ impl PostgresDocuments {
     /// # Errors
     /// When the id has not as many parts as the key, or the source can't be asked.
     pub async fn key_from_id(&self, index: &IndexName, id: &str) -> Result<RowKey> {
-        key::from_id(&self.plan(index).await?.key.columns, id)
+        key::from_id(&self.plan(index).await?.queries()?.key.columns, id)
     }
 
     fn index(&self, index: &IndexName) -> Result<&IndexSpec> {
@@ -94,38 +93,23 @@ impl PostgresDocuments {
         self.shared.spec.index(index).ok_or_else(unknown)
     }
 
-    /// The plan of an index, made now if there is none.
+    /// The plan of an index, made now if there is none or its catalog is old.
     async fn plan(&self, index: &IndexName) -> Result<Arc<IndexPlan>> {
-        let known = self.shared.plans.lock().unwrap_or_else(PoisonError::into_inner).get(index).cloned();
-        match known {
-            Some(plan) => Ok(plan),
-            None => {
-                let mut lease = self.lease().await?;
-                let plan = self.read_plan(index, &mut lease).await?;
+        let old = match self.shared.plans.look_up(index) {
+            Lookup::Fresh(plan) => return Ok(plan),
+            Lookup::Old(plan) => Some(plan),
+            Lookup::None => None,
+        };
+        let spec = self.index(index)?;
+        let mut lease = self.lease().await?;
+        match (self.shared.plans.read(spec, &mut lease).await, old) {
+            (Ok(plan), _) => {
                 lease.keep();
                 Ok(plan)
             }
-        }
-    }
-
-    /// Reads the catalog and plans the index over it; a plan over the same catalog stays.
-    async fn read_plan(&self, index: &IndexName, lease: &mut Lease) -> Result<Arc<IndexPlan>> {
-        let spec = self.index(index)?;
-        let tables = spec.tree.nodes().iter().map(|node| node.table.clone()).collect();
-        let catalog = read_catalog(lease, &tables).await?;
-        let known = self.shared.plans.lock().unwrap_or_else(PoisonError::into_inner).get(index).cloned();
-        if let Some(plan) = known.filter(|plan| inspect::same_shape(&plan.catalog, &catalog)) {
-            return Ok(plan);
-        }
-        let plan = Arc::new(IndexPlan::new(spec, catalog).map_err(|error| error.context(format!("index {index}")))?);
-        self.shared.plans.lock().unwrap_or_else(PoisonError::into_inner).insert(index.clone(), plan.clone());
-        Ok(plan)
-    }
-
-    /// After an error that says that the catalog has changed, the next use plans anew.
-    fn forget_on(&self, index: &IndexName, error: &SourceError) {
-        if matches!(error.kind(), SourceErrorKind::UnknownColumn | SourceErrorKind::Unsupported) {
-            self.shared.plans.lock().unwrap_or_else(PoisonError::into_inner).remove(index);
+            // The query to come meets the same fault, if it lasts.
+            (Err(_), Some(old)) => Ok(old),
+            (Err(error), None) => Err(error),
         }
     }
 

@@ -1,6 +1,7 @@
 //! From changed rows to the documents that they touch.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use futures::stream::{self, BoxStream, StreamExt};
 use millstream_core::{Result, SourceError};
@@ -8,10 +9,8 @@ use millstream_model::{ChangedRow, IndexName, Operation, RowKey, Sight, Text};
 use millstream_postgres::sqlx::{self, AssertSqlSafe};
 use millstream_postgres::{Lease, Snapshot, classify, quote};
 
-use std::sync::Arc;
-
 use super::PostgresDocuments;
-use super::plan::IndexPlan;
+use super::plan::{IndexPlan, Queries};
 use super::seeds::{Seed, SeedRows, seeds};
 use super::sight::unsteady;
 use super::walk::{PAGE, Route, WalkQuery};
@@ -50,9 +49,9 @@ struct Resolving<'a> {
 
 enum Work {
     /// One query for all seeds; a fan-out that is wide goes on with a cursor.
-    Ask { query: WalkQuery, seeds: Vec<(Vec<Text>, Vec<usize>)> },
+    Ask { query: WalkQuery, seeds: Seeds },
     /// The next page of a cursor that is open, or a new one.
-    Cursor { query: WalkQuery, seeds: Vec<(Vec<Text>, Vec<usize>)>, open: bool },
+    Cursor { query: WalkQuery, seeds: Seeds, open: bool },
     /// The next page of all root keys, after one.
     Everything { rows: Vec<usize>, after: Option<Vec<String>> },
 }
@@ -65,25 +64,26 @@ impl<'a> Resolving<'a> {
         plan: Arc<IndexPlan>,
     ) -> Result<Self> {
         let root = &documents.index(index)?.schema.table;
+        let queries = plan.queries()?;
         let mut touches = Vec::new();
         let mut truncated = Vec::new();
         let mut asked: BTreeMap<(usize, bool), SeedRows> = BTreeMap::new();
         for (number, row) in rows.iter().enumerate() {
             if row.table == *root && row.operation != Operation::Truncate {
                 for key in [Some(&row.key), row.old_key.as_ref()].into_iter().flatten() {
-                    touches.push((number, root_key(&plan, key)?));
+                    touches.push((number, root_key(queries, key)?));
                 }
             }
             if row.operation == Operation::Truncate {
-                truncated.extend(plan.walks.of(&row.table).next().map(|_| number));
+                truncated.extend(queries.walks.of(&row.table).next().map(|_| number));
                 continue;
             }
-            for (place, walk) in plan.walks.of(&row.table) {
+            for (place, walk) in queries.walks.of(&row.table) {
                 for seed in seeds(walk, row) {
                     match (seed, &walk.by_values) {
                         (Seed::Values(values), Route::Direct(places)) => {
                             let values = places.iter().map(|place| values[*place].clone());
-                            touches.push((number, RowKey::new(plan.key.columns.clone(), values)));
+                            touches.push((number, RowKey::new(queries.key.columns.clone(), values)));
                         }
                         (Seed::Values(values), Route::Query(_)) => {
                             asked.entry((place, false)).or_default().add(values, number);
@@ -93,7 +93,7 @@ impl<'a> Resolving<'a> {
                 }
             }
         }
-        let mut work: VecDeque<Work> = asked.into_iter().filter_map(|(at, seeds)| ask(&plan, at, seeds)).collect();
+        let mut work: VecDeque<Work> = asked.into_iter().filter_map(|(at, seeds)| ask(queries, at, seeds)).collect();
         if !truncated.is_empty() {
             work.push_back(Work::Everything { rows: truncated, after: None });
         }
@@ -113,7 +113,7 @@ impl<'a> Resolving<'a> {
                 return Ok(None);
             };
             if let Err(error) = self.run(work).await {
-                self.documents.forget_on(self.index, &error);
+                self.documents.shared.plans.forget_on(self.index, &error);
                 return Err(error.context(format!("index {}", self.index)));
             }
         }
@@ -127,8 +127,8 @@ impl<'a> Resolving<'a> {
         }
     }
 
-    async fn ask(&mut self, query: WalkQuery, seeds: Vec<(Vec<Text>, Vec<usize>)>) -> Result<()> {
-        let (found, snapshot) = self.read(&query.narrow, &columns(&seeds)).await?;
+    async fn ask(&mut self, query: WalkQuery, seeds: Seeds) -> Result<()> {
+        let (found, snapshot) = self.read(&query.narrow, Parameters::Columns(&columns(&seeds))).await?;
         let not_yet = self.not_yet(seeds.iter().flat_map(|(_, rows)| rows), &snapshot);
         if found.len() <= PAGE {
             let touches = self.expand(found, &seeds)?;
@@ -137,11 +137,11 @@ impl<'a> Resolving<'a> {
         }
         // The cursor's read is later than this one, so it covers what this one did; the rest is asked again anyway.
         let late = &self.late;
-        let seeds = seeds.into_iter().map(|(values, mut rows)| {
-            rows.retain(|row| !late.contains(row));
-            (values, rows)
+        let seen = seeds.iter().map(|(values, rows)| {
+            let rows: Vec<usize> = rows.iter().filter(|row| !late.contains(row)).copied().collect();
+            (values.clone(), rows)
         });
-        let seeds: Vec<_> = seeds.filter(|(_, rows)| !rows.is_empty()).collect();
+        let seeds: Seeds = seen.filter(|(_, rows)| !rows.is_empty()).collect();
         self.ready.extend(cut(Vec::new(), not_yet));
         if !seeds.is_empty() {
             self.work.push_front(Work::Cursor { query, seeds, open: false });
@@ -151,7 +151,7 @@ impl<'a> Resolving<'a> {
 
     /// One page of a cursor that outlives its transaction: the server keeps the rows in a file of its own, neither we nor an old
     /// snapshot hold them.
-    async fn fetch(&mut self, query: WalkQuery, seeds: Vec<(Vec<Text>, Vec<usize>)>, open: bool) -> Result<()> {
+    async fn fetch(&mut self, query: WalkQuery, seeds: Seeds, open: bool) -> Result<()> {
         let lease = self.lease().await?;
         if !open {
             let declare = format!("declare {CURSOR} no scroll cursor with hold for {}", query.wide);
@@ -171,11 +171,12 @@ impl<'a> Resolving<'a> {
         Ok(())
     }
 
-    async fn everything(&mut self, rows: Vec<usize>, after: Option<Vec<String>>) -> Result<()> {
+    async fn everything(&mut self, mut rows: Vec<usize>, after: Option<Vec<String>>) -> Result<()> {
         let plan = self.plan.clone();
+        let roots = &plan.queries()?.walks.roots;
         let (found, snapshot) = match &after {
-            None => self.read_one(&plan.walks.roots.first, &[]).await?,
-            Some(key) => self.read_one(&plan.walks.roots.next, key).await?,
+            None => self.read(&roots.first, Parameters::Key(&[])).await?,
+            Some(key) => self.read(&roots.next, Parameters::Key(key)).await?,
         };
         let not_yet = self.not_yet(&rows, &snapshot);
         let last = found.last().map(|(_, key)| key.clone()).filter(|_| found.len() == PAGE);
@@ -185,7 +186,9 @@ impl<'a> Resolving<'a> {
             touches.extend(rows.iter().map(|row| (*row, key.clone())));
         }
         self.ready.extend(cut(touches, not_yet));
-        if last.is_some() {
+        // What a page could not see is asked again from the first page on.
+        rows.retain(|row| !self.late.contains(row));
+        if last.is_some() && !rows.is_empty() {
             self.work.push_front(Work::Everything { rows, after: last });
         }
         Ok(())
@@ -198,34 +201,21 @@ impl<'a> Resolving<'a> {
         Ok(self.lease.as_mut().expect("taken just now"))
     }
 
-    /// Runs a query whose parameters are columns of texts.
-    async fn read(&mut self, sql: &Arc<str>, parameters: &[Vec<&str>]) -> Result<(Vec<Found>, Snapshot)> {
-        let documents = self.documents;
+    /// Runs a query once it is known what it can see.
+    async fn read(&mut self, sql: &Arc<str>, parameters: Parameters<'_>) -> Result<(Vec<Found>, Snapshot)> {
+        let node = &self.documents.shared.node;
         let lease = self.lease().await?;
+        // Once more when the server turns out to be a standby.
         for _ in 0..2 {
-            let replayed = documents.shared.node.before(lease).await?;
+            let replayed = node.before(lease).await?;
             let query = sqlx::query_as(AssertSqlSafe(sql.clone()));
-            let query = parameters.iter().fold(query, |query, column| query.bind(column));
+            let query = match parameters {
+                Parameters::Columns(columns) => columns.iter().fold(query, |query, column| query.bind(column)),
+                Parameters::Key(texts) => texts.iter().fold(query, |query, text| query.bind(text)),
+            };
             let found = query.fetch_all(&mut **lease).await.map_err(|error| classify(DOING, error))?;
             let (found, sight) = apart(found)?;
-            if let Some(snapshot) = documents.shared.node.sight(replayed, &sight)? {
-                return Ok((found, snapshot));
-            }
-        }
-        Err(unsteady())
-    }
-
-    /// Runs a query whose parameters are single texts.
-    async fn read_one(&mut self, sql: &Arc<str>, parameters: &[String]) -> Result<(Vec<Found>, Snapshot)> {
-        let documents = self.documents;
-        let lease = self.lease().await?;
-        for _ in 0..2 {
-            let replayed = documents.shared.node.before(lease).await?;
-            let query = sqlx::query_as(AssertSqlSafe(sql.clone()));
-            let query = parameters.iter().fold(query, |query, text| query.bind(text));
-            let found = query.fetch_all(&mut **lease).await.map_err(|error| classify(DOING, error))?;
-            let (found, sight) = apart(found)?;
-            if let Some(snapshot) = documents.shared.node.sight(replayed, &sight)? {
+            if let Some(snapshot) = node.sight(replayed, &sight)? {
                 return Ok((found, snapshot));
             }
         }
@@ -256,33 +246,46 @@ impl<'a> Resolving<'a> {
     }
 
     fn key(&self, texts: Vec<String>) -> Result<RowKey> {
-        if texts.len() != self.plan.key.columns.len() {
+        let columns = &self.plan.queries()?.key.columns;
+        if texts.len() != columns.len() {
             return Err(SourceError::decode("the resolve query gave a key of another length"));
         }
-        Ok(RowKey::new(self.plan.key.columns.clone(), texts.into_iter().map(Text::from)))
+        Ok(RowKey::new(columns.clone(), texts.into_iter().map(Text::from)))
     }
 }
 
 const DOING: &str = "the resolve query failed";
 const CURSOR: &str = "millstream_fan_out";
 
+/// Seeds, and the numbers of the rows that have each.
+type Seeds = Arc<[(Vec<Text>, Vec<usize>)]>;
+
+/// What a query is asked with.
+#[derive(Clone, Copy)]
+enum Parameters<'a> {
+    /// Of each seed column all values.
+    Columns(&'a [Vec<&'a str>]),
+    /// The texts of one key.
+    Key(&'a [String]),
+}
+
 /// Seed number and key texts.
 type Found = (i64, Vec<String>);
 
-fn root_key(plan: &IndexPlan, key: &RowKey) -> Result<RowKey> {
+fn root_key(plan: &Queries, key: &RowKey) -> Result<RowKey> {
     key.reordered(&plan.key.columns).ok_or_else(|| {
         SourceError::decode(format!("a changed row's key is not the root's (columns={:?})", key.columns()))
     })
 }
 
-fn ask(plan: &IndexPlan, (place, by_row): (usize, bool), seeds: SeedRows) -> Option<Work> {
+fn ask(plan: &Queries, (place, by_row): (usize, bool), seeds: SeedRows) -> Option<Work> {
     let walk = &plan.walks.walks[place];
     let query = match (&walk.by_values, by_row) {
         (_, true) => walk.by_row.clone()?,
         (Route::Query(query), false) => query.clone(),
         (Route::Direct(_), false) => return None,
     };
-    Some(Work::Ask { query, seeds: seeds.seeds })
+    Some(Work::Ask { query, seeds: seeds.seeds.into() })
 }
 
 /// Seeds by column.

@@ -94,3 +94,93 @@ impl SeedRows {
         self.seeds[place].1.push(row);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use millstream_model::{Fence, QualifiedTable};
+
+    use super::super::walk::{Route, WalkQuery};
+    use super::*;
+
+    /// Memberships: keyed by team and number, tied by team and member.
+    fn walk() -> Walk {
+        let query = WalkQuery { narrow: "".into(), wide: "".into() };
+        Walk {
+            table: QualifiedTable::new("public", "memberships"),
+            columns: vec!["team".into(), "member".into()],
+            by_values: Route::Direct(vec![0, 1]),
+            key: vec!["team".into(), "n".into()],
+            by_row: Some(query),
+        }
+    }
+
+    fn key(team: &str) -> RowKey {
+        RowKey::new(vec![Text::from("team"), Text::from("n")].into(), [Text::from(team), Text::from("1")])
+    }
+
+    fn links(member: LinkValue) -> Option<LinkValues> {
+        Some(LinkValues::new(vec![Text::from("member")].into(), [member]))
+    }
+
+    fn row(operation: Operation) -> ChangedRow {
+        ChangedRow::new(walk().table, key("a"), operation, Fence::NONE)
+    }
+
+    fn text(value: &str) -> LinkValue {
+        LinkValue::Text(value.into())
+    }
+
+    fn values(team: &str, member: &str) -> Seed {
+        Seed::Values(vec![team.into(), member.into()])
+    }
+
+    #[test]
+    fn p5_both_ends_of_a_tie_that_changed_are_seeds() {
+        let mut moved = row(Operation::Upsert);
+        (moved.before, moved.after) = (links(text("1")), links(text("2")));
+        assert_eq!(seeds(&walk(), &moved), [values("a", "2"), values("a", "1")]);
+        moved.before = links(text("2"));
+        assert_eq!(seeds(&walk(), &moved), [values("a", "2")]);
+        moved.after = links(LinkValue::Null);
+        assert_eq!(seeds(&walk(), &moved), [values("a", "2")]);
+    }
+
+    #[test]
+    fn p6_a_changed_key_is_part_of_the_old_tie() {
+        let mut moved = row(Operation::Upsert);
+        moved.old_key = Some(key("b"));
+        moved.after = links(text("2"));
+        assert_eq!(seeds(&walk(), &moved), [values("a", "2"), values("b", "2")]);
+    }
+
+    #[test]
+    fn an_absent_link_is_asked_of_the_row_and_is_not_null() {
+        let mut changed = row(Operation::Upsert);
+        assert_eq!(seeds(&walk(), &changed), [Seed::Row(vec!["a".into(), "1".into()])]);
+        changed.after = links(LinkValue::Absent);
+        changed.before = links(text("1"));
+        assert_eq!(seeds(&walk(), &changed), [Seed::Row(vec!["a".into(), "1".into()]), values("a", "1")]);
+        let mut unchanged = row(Operation::Upsert);
+        (unchanged.before, unchanged.after) = (links(LinkValue::Absent), links(text("2")));
+        assert_eq!(seeds(&walk(), &unchanged), [values("a", "2")]);
+    }
+
+    #[test]
+    fn a_deleted_row_was_tied_by_what_it_had() {
+        let mut deleted = row(Operation::Delete);
+        assert!(seeds(&walk(), &deleted).is_empty());
+        deleted.before = links(text("1"));
+        assert_eq!(seeds(&walk(), &deleted), [values("a", "1")]);
+        deleted.before = links(LinkValue::Null);
+        assert!(seeds(&walk(), &deleted).is_empty());
+    }
+
+    #[test]
+    fn rows_with_one_tie_are_asked_once() {
+        let mut asked = SeedRows::default();
+        for (value, row) in [("x", 0), ("y", 1), ("x", 2)] {
+            asked.add(vec![value.into()], row);
+        }
+        assert_eq!(asked.seeds, [(vec!["x".into()], vec![0, 2]), (vec!["y".into()], vec![1])]);
+    }
+}

@@ -56,3 +56,34 @@ pub(super) fn same_text(left: &ColumnInfo, right: &ColumnInfo) -> bool {
     let family = |types: &[&str]| types.contains(&a) && types.contains(&b);
     left.one_text_per_value && right.one_text_per_value && (a == b || family(&INTEGERS) || family(&TEXTS))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(native: &str, base: &str) -> ColumnInfo {
+        ColumnInfo {
+            native_type: native.into(),
+            base_type: base.into(),
+            one_text_per_value: true,
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_text_is_read_without_modifiers_and_without_a_domains_conditions() {
+        assert_eq!(cast_type(&column("character varying(3)", "varchar")), r#"pg_catalog."varchar""#);
+        assert_eq!(cast_type(&column("code", "bpchar")), r#"pg_catalog."bpchar""#);
+        assert_eq!(cast_type(&column(r#""Sales-2".mood"#, "mood")), r#""Sales-2".mood"#);
+    }
+
+    #[test]
+    fn a_text_names_the_same_value_only_within_a_family() {
+        let (int, long) = (column("integer", "int4"), column("bigint", "int8"));
+        let (date, time) = (column("date", "date"), column("timestamp without time zone", "timestamp"));
+        assert!(same_text(&int, &long) && same_text(&date, &date));
+        assert!(!same_text(&date, &time) && !same_text(&int, &date));
+        let numeric = ColumnInfo { one_text_per_value: false, ..column("numeric", "numeric") };
+        assert!(!same_text(&numeric, &numeric));
+    }
+}

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 /// A running server on a socket in a folder of its own.
 pub struct Cluster {
     folder: TempDir,
+    connections: Connections,
 }
 
 impl Cluster {
@@ -51,7 +52,8 @@ impl Cluster {
         if let Some(user) = unprivileged() {
             chown(folder.path(), Some(user.uid.as_raw()), Some(user.gid.as_raw())).unwrap();
         }
-        Self { folder }
+        let connections = connections(&folder, "postgres");
+        Self { folder, connections }
     }
 
     fn serve(&self) {
@@ -65,26 +67,27 @@ impl Cluster {
 
     /// Connections as the superuser.
     pub fn connections(&self) -> Connections {
-        self.connections_as("postgres")
+        self.connections.clone()
     }
 
     /// Connections as another role.
     pub fn connections_as(&self, role: &str) -> Connections {
-        let mut settings: PostgresSettings = format!("postgres://{role}@localhost/postgres").parse().unwrap();
-        settings.host = self.folder.path().display().to_string();
-        Connections::new(settings, 8)
+        connections(&self.folder, role)
     }
 
     /// Runs statements.
     pub async fn execute(&self, sql: &str) {
-        let mut lease = self.connections().get().await.unwrap();
+        let mut lease = self.connections.get().await.unwrap();
         sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut *lease).await.unwrap();
+        lease.keep();
     }
 
     /// One text that a query gives.
     pub async fn text(&self, sql: &str) -> Option<String> {
-        let mut lease = self.connections().get().await.unwrap();
-        sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(&mut *lease).await.unwrap()
+        let mut lease = self.connections.get().await.unwrap();
+        let text = sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(&mut *lease).await.unwrap();
+        lease.keep();
+        text
     }
 
     /// Asks until a query says true, ten seconds at most.
@@ -107,6 +110,12 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         run(&["pg_ctl", "-w", "-m", "immediate", "-D", &self.data(), "stop"]);
     }
+}
+
+fn connections(folder: &TempDir, role: &str) -> Connections {
+    let mut settings: PostgresSettings = format!("postgres://{role}@localhost/postgres").parse().unwrap();
+    settings.host = folder.path().display().to_string();
+    Connections::new(settings, 8)
 }
 
 /// The server refuses to run as root: then it is someone else's.

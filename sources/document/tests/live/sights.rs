@@ -1,7 +1,10 @@
 //! What a read could see: on a primary, on a standby, under odd settings and names.
 
+use std::sync::Arc;
+
+use millstream_core::SourceSpec;
 use millstream_core::schema::*;
-use millstream_document::{Built, DocumentBuilder};
+use millstream_document::{Built, DocumentBuilder, PostgresDocuments};
 use millstream_model::{Fence, Position, QualifiedTable};
 use millstream_postgres::sqlx;
 
@@ -61,7 +64,9 @@ async fn case_d10_a_roles_odd_settings_change_nothing() {
              alter role postgres set extra_float_digits = -5; alter role postgres set row_security = on",
         )
         .await;
-    let documents = documents(&cluster, index("n", ["a", "b", "c", "d", "e"].map(column).to_vec()));
+    // On connections that were made since.
+    let spec = SourceSpec::new([(name(), index("n", ["a", "b", "c", "d", "e"].map(column).to_vec()))]);
+    let documents = PostgresDocuments::new(cluster.connections_as("postgres"), Arc::new(spec));
     assert_eq!(
         document(&documents, key("id", "1")).await,
         r#"{"a":"2024-01-02T03:04:05+00:00","b":"P1D","c":"\\xff","d":0.1,"e":"$5.00"}"#
