@@ -1,16 +1,10 @@
 //! An engine in this process, on threads of its own, that a test may drop where it stands.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
-use millstream::config::{self, Config, Gap, LettersSection, PostgresSection, SourceSection};
-use millstream::{Drained, EndReason, Engine, EngineState, Handle, OnError, OnGap, Settings};
-use millstream_cdc::{PostgresCapture, PostgresCaptureSettings};
-use millstream_core::SourceSpec;
-use millstream_document::PostgresDocuments;
-use millstream_postgres::{Connections, Manage};
-use millstream_sinks::JsonlDeadLetters;
+use millstream::config::Config;
+use millstream::{Drained, EndReason, Engine, EngineState, Handle};
 use tokio::runtime::{self, Runtime};
 
 use crate::json::Json;
@@ -100,50 +94,9 @@ impl Drop for Embedded {
 
 /// What `Engine::from_config` makes, but with sinks of the test's.
 fn engine(config: &Config, sinks: Vec<(String, Recorder)>) -> Engine {
-    let SourceSection::Postgres(source) = &config.source else { panic!("the test's source is Postgres") };
-    let postgres = source.settings().expect("the test's URL is right");
-    let read = source.read_settings().expect("the test's URL is right");
-    let spec = SourceSpec::new(config.schemas().map(|(name, schema)| (name, schema.clone())));
-    let settings = settings(config, source);
-    let connections =
-        Connections::new(read.clone().unwrap_or(postgres.clone()), settings.builders + settings.resolvers);
-    let documents = PostgresDocuments::new(connections, Arc::new(spec.clone()));
-    let capture = PostgresCapture::new(postgres, capture(source).with_read(read));
-    let on_gap = if source.on_gap == Gap::Backfill { OnGap::Backfill } else { OnGap::Stop };
-    let mut builder = Engine::builder(config.name.as_str()).indexes(spec).capture(capture).documents(documents);
+    let mut builder = config.builder_without_sinks().expect("the test's configuration can be used");
     for (name, sink) in sinks {
         builder = builder.sink(&name, sink);
     }
-    for (name, index) in &config.indexes {
-        if index.on_error == config::OnError::Stop {
-            builder = builder.on_error(name.as_str(), OnError::Stop);
-        }
-    }
-    if let Some(config::DeadLettersSection::Jsonl(LettersSection { path, .. })) = &config.dead_letters {
-        builder = builder.dead_letters(JsonlDeadLetters::file(path));
-    }
-    builder.settings(settings).on_gap(on_gap).build().expect("nothing is missing")
-}
-
-fn settings(config: &Config, source: &PostgresSection) -> Settings {
-    let mut settings = Settings::default().with_hold(source.hold.0);
-    if let Some(builders) = config.engine.builders {
-        settings = settings.with_builders(builders.get());
-    }
-    settings
-}
-
-fn capture(source: &PostgresSection) -> PostgresCaptureSettings {
-    let may = if source.manage == config::Manage::ALL {
-        Manage::ALL
-    } else if source.manage == config::Manage::NONE {
-        Manage::NONE
-    } else {
-        Manage::default().with_identity(source.manage.identity)
-    };
-    PostgresCaptureSettings::default()
-        .with_slot(&source.slot)
-        .with_publication(&source.publication)
-        .with_manage(may)
-        .with_heartbeat(source.heartbeat.0)
+    builder.build().expect("nothing is missing")
 }
