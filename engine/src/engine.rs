@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_actors::{IndexEvent, Meters, Waits};
+use millstream_cdc::SourceIdentity;
 use millstream_core::SourceErrorKind;
 use millstream_model::IndexName;
 use tokio::sync::watch;
@@ -69,8 +70,13 @@ impl Engine {
             parts.seed,
         );
         let supervisor = Supervisor::new(parts.clone(), meters, book.clone(), control.clone(), desks.clone(), waits);
+        let ticking = book.clone();
         tokio::spawn(async move {
-            let reason = supervisor.run().await;
+            let reason = tokio::select! {
+                biased;
+                reason = supervisor.run() => reason,
+                never = ticking.tick() => match never {},
+            };
             ended.send_replace(Some(Arc::new(reason)));
         });
         Ok(Handle { parts, book, control, paused: Arc::new(paused), ended: ended_rx, desks })
@@ -97,6 +103,19 @@ impl Handle {
     /// Follows what it is doing: a new value at least every quarter of a second while it runs.
     pub fn status_watch(&self) -> watch::Receiver<status::EngineStatus> {
         self.book.watch()
+    }
+
+    /// How long ago the supervisor was last seen at work: a second at most while it is well, whatever it waits for.
+    pub fn last_tick(&self) -> Duration {
+        self.book.last_tick()
+    }
+
+    /// Asks the source which one it is, where its head is and where the durable point stands. Cancel safe.
+    ///
+    /// # Errors
+    /// When the source can't be asked.
+    pub async fn source_identity(&self) -> millstream_core::Result<SourceIdentity> {
+        self.parts.capture.identity().await
     }
 
     /// Takes no more changes; what is under way is finished. The source keeps its log meanwhile.

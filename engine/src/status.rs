@@ -1,13 +1,19 @@
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use millstream_actors::{IndexStatus, StageDepth};
 use millstream_cdc::Lag;
 use millstream_model::IndexName;
 use serde::Serialize;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::parts::Parts;
+
+/// How often the supervisor shows that it is alive.
+const TICK_EVERY: Duration = Duration::from_secs(1);
 
 /// What an engine is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -73,6 +79,7 @@ pub struct EngineStatus {
 pub(crate) struct StatusBook {
     watch: watch::Sender<EngineStatus>,
     run: Mutex<RunStatus>,
+    ticked: Mutex<Instant>,
 }
 
 /// What the current run tells.
@@ -81,14 +88,29 @@ pub(crate) struct RunStatus {
     pub state: EngineState,
     pub restarts: u64,
     pub lag: Option<Lag>,
-    pub heartbeat: Option<std::time::Duration>,
+    pub heartbeat: Option<Duration>,
     pub depths: Option<Box<dyn Fn() -> Vec<StageDepth> + Send>>,
     pub dead_letters_open: Option<Box<dyn Fn() -> usize + Send>>,
 }
 
 impl StatusBook {
     pub fn new() -> Self {
-        Self { watch: watch::Sender::default(), run: Mutex::default() }
+        Self { watch: watch::Sender::default(), run: Mutex::default(), ticked: Mutex::new(Instant::now()) }
+    }
+
+    /// Shows that the task that polls it is alive, for as long as it is.
+    pub async fn tick(&self) -> Infallible {
+        let mut ticks = tokio::time::interval(TICK_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            let now = ticks.tick().await;
+            *self.ticked.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        }
+    }
+
+    /// How long ago it did.
+    pub fn last_tick(&self) -> Duration {
+        self.ticked.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
     /// Changes what the run tells and publishes it.

@@ -1,0 +1,107 @@
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use millstream::config::Config;
+use millstream::{EndReason, Engine, Handle};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::cli::RunArgs;
+use crate::exit::{Exit, Outcome};
+use crate::signals::Signals;
+use crate::{control, serve, until_idle};
+
+/// How long stopping waits for what is under way, unless the configuration says otherwise.
+const DRAIN_DEADLINE: Duration = Duration::from_secs(20);
+/// How often the recorder forgets what its histograms no longer need.
+const UPKEEP_EVERY: Duration = Duration::from_secs(5);
+
+/// Hosts an engine: metrics, health and status around it, signals into it, its end out of it.
+pub async fn run(config: Config, args: &RunArgs) -> Outcome {
+    let mut signals = Signals::listen()?;
+    // Before the engine: its metrics go to the recorder that is there when it starts.
+    let metrics = record_metrics()?;
+    let engine = Engine::from_config(&config)?;
+    let (started, handle) = watch::channel(None);
+    if let Some(http) = &config.http {
+        let listener = listen("http", http.listen).await?;
+        tokio::spawn(serve::serve(listener, handle.clone(), metrics));
+    }
+    if let Some(section) = &config.control {
+        let token = control::read_token(&section.token_file)?;
+        let listener = listen("control", section.listen).await?;
+        tokio::spawn(control::serve(listener, handle, token));
+    }
+    let deadline = config.engine.drain_deadline.map_or(DRAIN_DEADLINE, |span| span.0);
+    let handle = tokio::select! {
+        biased;
+        // Nothing was begun yet.
+        () = signals.next() => return Ok(()),
+        handle = engine.start() => handle?,
+    };
+    started.send_replace(Some(handle.clone()));
+    let reason = host(&handle, &mut signals, deadline, args.until_idle).await;
+    tracing::info!(reason = %reason, "the engine has ended");
+    Exit::of(&reason)
+}
+
+/// Waits for the first of: the engine's end, a signal, idleness. The latter two drain it; a second signal aborts.
+async fn host(handle: &Handle, signals: &mut Signals, deadline: Duration, until_idle: bool) -> Arc<EndReason> {
+    let idle = async {
+        if until_idle {
+            until_idle::until_idle(handle).await;
+        } else {
+            std::future::pending().await
+        }
+    };
+    tokio::select! {
+        biased;
+        reason = handle.wait() => return reason,
+        () = signals.next() => tracing::info!(deadline_seconds = deadline.as_secs_f64(), "draining; a second signal aborts"),
+        () = idle => tracing::info!("idle: every index is live, and all that the log held at the start is durable"),
+    }
+    let drained = handle.shutdown(deadline);
+    tokio::pin!(drained);
+    tokio::select! {
+        biased;
+        reason = &mut drained => reason,
+        () = signals.next() => {
+            tracing::warn!("aborting");
+            handle.shutdown(Duration::ZERO).await
+        }
+    }
+}
+
+fn record_metrics() -> Result<PrometheusHandle, Exit> {
+    let failed =
+        |error: metrics_exporter_prometheus::BuildError| Exit::permanent(format!("can't record metrics: {error}"));
+    let builder = millstream::metrics::configure(PrometheusBuilder::new()).map_err(failed)?;
+    let metrics = builder.install_recorder().map_err(failed)?;
+    let kept = metrics.clone();
+    tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(UPKEEP_EVERY);
+        loop {
+            ticks.tick().await;
+            kept.run_upkeep();
+        }
+    });
+    Ok(metrics)
+}
+
+async fn listen(section: &str, address: SocketAddr) -> Result<TcpListener, Exit> {
+    let failed = |error: std::io::Error| {
+        let remedy = format!("give {section}.listen another address, or stop what listens there");
+        Exit::configuration(format!("can't listen (address={address}): {error}; to mend it: {remedy}"))
+    };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    // Port 0 takes a free one: only now is it known.
+    let address = listener.local_addr().map_err(failed)?;
+    if section == "http" {
+        tracing::info!("listening on http://{address}");
+    } else {
+        tracing::info!("controlled on http://{address}");
+    }
+    Ok(listener)
+}
