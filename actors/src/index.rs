@@ -303,23 +303,12 @@ impl IndexActor {
         if self.down.is_some() {
             return;
         }
-        if let Some(reason) = self.obstacle().await {
+        if let Some(reason) = obstacle(&*self.parts.documents, &self.name).await {
             return self.give_up(reason, false).await;
         }
         self.stop_filling();
         if self.filling.is_none() {
             self.start_planned();
-        }
-    }
-
-    /// What keeps the index from being built, if that can be told. Also makes the builder look at the source anew.
-    async fn obstacle(&self) -> Option<String> {
-        match self.parts.documents.inspect(&self.name).await {
-            Ok(found) => found.iter().find(|diagnostic| diagnostic.is_error()).map(ToString::to_string),
-            Err(error) => {
-                tracing::warn!(index = %self.name, %error, "can't look whether the index can be built");
-                Some(error.to_string())
-            }
         }
     }
 
@@ -341,7 +330,7 @@ impl IndexActor {
         if let Some(plan) = &mut self.plan {
             plan.line = plan.line.max(line);
         }
-        if let Some(reason) = self.obstacle().await {
+        if let Some(reason) = obstacle(&*self.parts.documents, &self.name).await {
             return self.tell("needs_backfill", Some(reason));
         }
         self.parts.gate.set(Opening::Open);
@@ -444,5 +433,16 @@ async fn ended(filling: &mut Option<Filling>) -> FillEnd {
     match filling {
         Some(filling) => (&mut filling.end).await,
         None => std::future::pending().await,
+    }
+}
+
+/// What keeps an index from being built, if anything does. Also makes the builder look at the source anew.
+async fn obstacle(documents: &dyn DocumentBuilder, index: &IndexName) -> Option<String> {
+    match documents.inspect(index).await {
+        Ok(found) => found.iter().find(|diagnostic| diagnostic.is_error()).map(ToString::to_string),
+        Err(error) => {
+            tracing::warn!(%index, %error, "can't look whether the index can be built; looking again");
+            Some(error.to_string())
+        }
     }
 }

@@ -8,6 +8,7 @@ mod capture;
 mod change;
 mod identity;
 mod postgres;
+pub mod scripted;
 
 pub use ack::{Ack, Confirm};
 pub use capture::{ChangeCapture, KeyRange, Lag, PrepareMode, Readiness, SlotState, StartLine};

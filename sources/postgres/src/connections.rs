@@ -103,6 +103,11 @@ impl Connections {
         Self { shared: Arc::new(shared) }
     }
 
+    /// Closes those that are idle: a new run begins with fresh ones rather than with what a server's restart left behind.
+    pub fn forget_idle(&self) {
+        self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Notes how a log-in ended, and makes an error of one that is refused for the moment a transient one.
     ///
     /// For those who open sessions of their own beside these connections.

@@ -119,7 +119,3 @@ fn is_rewritten(was: &Relation, is: &Relation) -> bool {
     was.file != is.file
         && was.columns.iter().any(|(number, column)| is.columns.get(number).is_some_and(|now| now != column))
 }
-
-#[cfg(test)]
-#[path = "coverage_tests.rs"]
-mod tests;

@@ -277,4 +277,4 @@ impl<'a> Reader<'a> {
 
 #[cfg(test)]
 #[path = "decode_tests.rs"]
-mod tests;
+pub(crate) mod tests;

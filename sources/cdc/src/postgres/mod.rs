@@ -141,10 +141,12 @@ fn named(error: SourceError, slot: &str, publication: &str) -> SourceError {
 #[async_trait]
 impl ChangeCapture for PostgresCapture {
     async fn identity(&self) -> Result<SourceIdentity> {
+        self.connections.forget_idle();
         origin::identity(&self.connections, &self.settings.slot).await.map_err(|error| self.connections.judge(error))
     }
 
     async fn prepare(&self, spec: &SourceSpec, mode: PrepareMode) -> Result<StartLine> {
+        self.connections.forget_idle();
         let needs = Needs::of(spec);
         let facts = prepare::prepare(&self.connections, &self.provisioning, &self.settings, &needs, mode).await?;
         let line = start_line::read_start_line(&self.connections).await?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use millstream_core::{Result, SourceError};
-use millstream_postgres::provision::{Facts, Needs};
+use millstream_postgres::provision::{Facts, Finding, Needs};
 use millstream_postgres::slot::{Slot, is_slot_name};
 use millstream_postgres::sqlx;
 use millstream_postgres::{Connections, PostgresProvisioning};
@@ -31,6 +31,14 @@ pub(crate) async fn prepare(
     // What can't go on is said before anything is changed.
     if mode == PrepareMode::Resume {
         resumable(connections, slot).await?;
+    }
+    let facts = provisioning.facts(needs).await?;
+    let unmendable = |finding: &&Finding| {
+        !finding.advice && (finding.remedies.is_empty() || finding.remedies.iter().any(|remedy| !remedy.manageable))
+    };
+    let found = provisioning.findings(&facts, needs);
+    if found.iter().any(|finding| unmendable(&finding)) {
+        return Err(provisioning.refusal(&found).expect("something is wrong"));
     }
     let (facts, found) = provisioning.ensure(needs).await?;
     if let Some(refusal) = provisioning.refusal(&found) {

@@ -85,16 +85,8 @@ impl<S: LogStream> Pump<S> {
                 biased;
                 () = stop.cancelled() => return Ok(()),
                 incoming = self.stream.next(), if room => {
-                    let mut incoming = incoming?;
-                    for _ in 0..DRAIN {
-                        if self.accept(incoming, &mut replies).await? {
-                            report_at = Instant::now();
-                            break;
-                        }
-                        if !(self.batcher.has_room() && self.stream.is_ready()) {
-                            break;
-                        }
-                        incoming = self.stream.next().await?;
+                    if self.drain(incoming?, &mut replies).await? {
+                        report_at = Instant::now();
                     }
                 }
                 permit = reserve_when(due, out) => {
@@ -107,6 +99,19 @@ impl<S: LogStream> Pump<S> {
                 () = sleep_until(report_at) => {}
             }
         }
+    }
+
+    /// Handles this and what has arrived behind it, without a look at the clock; true when the server wants an answer.
+    async fn drain(&mut self, first: Incoming, replies: &mut Replies) -> Result<bool> {
+        let mut asked = self.accept(first, replies).await?;
+        for _ in 1..DRAIN {
+            if asked || !self.batcher.has_room() || !self.stream.is_ready() {
+                break;
+            }
+            let next = self.stream.next().await?;
+            asked = self.accept(next, replies).await?;
+        }
+        Ok(asked)
     }
 
     /// Handles one thing from the server; true when the server wants an answer at once.
@@ -159,15 +164,17 @@ impl<S: LogStream> Pump<S> {
     }
 
     fn row(&mut self, relation: u32, read: impl FnOnce(&Shape, Fence) -> Result<Option<ChangedRow>>) -> Result<()> {
-        let shape = self.tables.shapes.get(&relation);
+        let shape = self.tables.shapes.get_mut(&relation);
         let Some(shape) =
             shape.ok_or_else(|| SourceError::decode("the log tells a row of a relation not described"))?
         else {
             return Ok(());
         };
-        let fence = self.tables.fence()?;
+        let fence = self.tables.fence.ok_or_else(outside)?;
         match read(shape, fence)? {
             Some(row) => self.batcher.push(row),
+            // Once a description: a table's million rows say it no louder.
+            None if std::mem::replace(&mut shape.told_keyless, true) => {}
             None => {
                 let table = shape.watched.table.clone();
                 let reason = format!("the log tells a row without its key (table={table})");
@@ -238,8 +245,12 @@ impl Tables {
     }
 
     fn fence(&self) -> Result<Fence> {
-        self.fence.ok_or_else(|| SourceError::decode("the log tells a row outside a transaction"))
+        self.fence.ok_or_else(outside)
     }
+}
+
+fn outside() -> SourceError {
+    SourceError::decode("the log tells a row outside a transaction")
 }
 
 /// A place for an event, once there is one to send; `None` when nobody listens any more.

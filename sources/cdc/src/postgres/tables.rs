@@ -60,6 +60,8 @@ pub(crate) struct Shape {
     roles: Vec<Role>,
     /// Columns behind this one are nothing to us.
     used: usize,
+    /// True once it was said that rows come without their key.
+    pub(crate) told_keyless: bool,
 }
 
 /// Key and links of one row, as far as the log told them.
@@ -82,7 +84,7 @@ impl Shape {
             })
             .collect();
         let used = roles.iter().rposition(|role| role.key.is_some() || role.link.is_some()).map_or(0, |at| at + 1);
-        Self { watched, roles, used }
+        Self { watched, roles, used, told_keyless: false }
     }
 
     /// A row that is new; `None` when the log does not tell its key.

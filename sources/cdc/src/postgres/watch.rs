@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use millstream_core::{Result, SourceError, SourceErrorKind};
+use millstream_core::{Result, SourceError};
 use millstream_model::QualifiedTable;
 use millstream_postgres::sqlx::{self, AssertSqlSafe};
 use millstream_postgres::{Connections, PostgresProvisioning, classify, quote};
@@ -22,6 +22,8 @@ use crate::{CoverageChange, CoverageNotice, StartLine};
 const PREFIX: &str = "millstream";
 /// How often the server is asked whether it is still there: a server that stops waits for us, and a stalled stream does not see it.
 const PULSE: Duration = Duration::from_secs(1);
+/// How long it may take to answer.
+const PULSE_WAIT: Duration = Duration::from_secs(30);
 /// The first major whose decoder tells logical messages.
 const MESSAGES_SINCE: u32 = 140_000;
 
@@ -53,6 +55,14 @@ struct Beat {
 }
 
 impl Watcher {
+    /// A watch that says and answers nothing.
+    #[cfg(test)]
+    pub(crate) fn deaf() -> Self {
+        let beat = Beat { run: String::new(), number: 0, written: None };
+        let (news, asks) = (mpsc::channel(1).1, mpsc::channel(1).0);
+        Self { news, asks, nudge: Arc::new(Notify::new()), beat: Arc::new(Mutex::new(beat)) }
+    }
+
     /// What the watch has to say next; waits for ever once it ended. Dropping the future loses nothing.
     pub(crate) async fn news(&mut self) -> News {
         match self.news.recv().await {
@@ -179,24 +189,19 @@ impl Watch {
                     self.inspect().await
                 }
                 _ = beats.tick(), if heartbeat.is_some() => self.write_heartbeat().await,
-                _ = pulse.tick() => self.feel_pulse().await,
+                _ = pulse.tick() => {
+                    if let Err(error) = self.feel_pulse().await {
+                        let _ = self.news.send(News::Stopping(error)).await;
+                        return;
+                    }
+                    Ok(())
+                }
             };
-            if let Err(error) = done
-                && self.is_serious(&error)
-                && self.news.send(News::Stopping(error)).await.is_err()
-            {
-                return;
+            // A lost server is found by the pulse; what it refuses is asked again.
+            if let Err(error) = done {
+                tracing::warn!(%error, "the watch over the database met an error");
             }
         }
-    }
-
-    /// A lost connection is looked into by the pulse; what the server refuses is told.
-    fn is_serious(&self, error: &SourceError) -> bool {
-        let serious = error.kind() != SourceErrorKind::Query;
-        if !serious {
-            tracing::warn!(%error, "the watch over the database met an error");
-        }
-        serious
     }
 
     /// Tries twice: one connection may have been ended by hand. The second failure is the server's.
@@ -211,7 +216,8 @@ impl Watch {
                 lease.keep();
                 Ok(())
             };
-            match felt.await {
+            let felt = tokio::time::timeout(PULSE_WAIT, felt).await;
+            match felt.unwrap_or_else(|_| Err(SourceError::connection("the server does not answer"))) {
                 Ok(()) => return Ok(()),
                 Err(error) if attempt == 1 => return Err(error),
                 Err(_) => {}

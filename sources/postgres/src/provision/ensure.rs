@@ -34,7 +34,8 @@ async fn run_one(connection: &mut PgConnection, statement: &str) -> Result<()> {
             "42710" | "42P07" => return Ok(()),
             "55P03" if attempt < ATTEMPTS => tokio::time::sleep(Duration::from_millis(200) * attempt).await,
             "42501" => {
-                let error = SourceError::setup(format!("the role may not run a statement that is needed: {error}"));
+                let why = error.as_database_error().map(|error| error.message().to_owned()).unwrap_or_default();
+                let error = SourceError::setup(format!("the role may not run a statement that is needed: {why}"));
                 return Err(error.with_remedy(format!("run it as the owner: {statement};")));
             }
             _ => return Err(classify(&format!("a statement of the set-up failed ({statement})"), error)),
