@@ -128,7 +128,7 @@ impl BuilderActor {
     }
 
     fn add(&mut self, batch: TouchBatch) {
-        self.meters.index(&batch.index).touches.increment(batch.touches.len() as u64);
+        self.meters.of_index(&batch.index).touches.increment(batch.touches.len() as u64);
         self.pending.entry(batch.index.clone()).or_default().add(batch);
     }
 
@@ -204,7 +204,7 @@ impl BuilderActor {
         match read {
             Ok((verdicts, sight)) => {
                 self.meters.build_documents.record(keys.len() as f64);
-                self.meters.index(&index).builds.increment(keys.len() as u64);
+                self.meters.of_index(&index).builds.increment(keys.len() as u64);
                 self.learn_size(&index, &verdicts);
                 let documents = taken.into_iter().zip(versions).zip(verdicts);
                 self.conclude(
@@ -233,7 +233,7 @@ impl BuilderActor {
     async fn read(&mut self, index: &IndexName, keys: &[RowKey]) -> Result<(Vec<Verdict>, Arc<dyn Sight>)> {
         let mut verdicts: Vec<Option<Verdict>> = (0..keys.len()).map(|_| None).collect();
         let mut sights: Vec<(std::ops::Range<usize>, Arc<dyn Sight>)> = Vec::new();
-        let mut ranges = vec![0..keys.len()];
+        let mut ranges = Vec::from([std::ops::Range { start: 0, end: keys.len() }]);
         while let Some(range) = ranges.pop() {
             // What a single read that fails could see is asked before it: a later read sees no less.
             let before =
@@ -286,7 +286,7 @@ impl BuilderActor {
         loop {
             match self.parts.documents.build_many(index, keys).await {
                 Err(error) if error.kind().is_transient() => {
-                    let wait = self.waits.next();
+                    let wait = self.waits.longer();
                     self.meters.retry("build");
                     tracing::warn!(%index, %error, wait_ms = wait.as_millis() as u64, "a build failed; trying again");
                     tokio::time::sleep(wait).await;
@@ -371,7 +371,7 @@ impl BuilderActor {
             };
             outgoing.push((sinks, fill, Document { key, version, body }, tickets));
         }
-        self.meters.index(index).built.increment(built);
+        self.meters.of_index(index).built.increment(built);
         self.meters.fence_waits.increment(waits);
         self.bury(index, letters, letter_tickets).await;
         self.send(index, outgoing).await;
@@ -382,7 +382,7 @@ impl BuilderActor {
         if letters.is_empty() {
             return;
         }
-        let (count, meters) = (letters.len() as u64, self.meters.index(index).clone());
+        let (count, meters) = (letters.len() as u64, self.meters.of_index(index).clone());
         meters.rejected.increment(count);
         if self.parts.dead_letters.write(letters).await {
             meters.dead_lettered.increment(count);
@@ -460,7 +460,7 @@ impl BuilderActor {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => entry.insert((Instant::now(), Waits::between(first, longest, lane))),
         };
-        *due = Instant::now() + waits.next();
+        *due = Instant::now() + waits.longer();
         let Some((desk, _)) = self.parts.indexes.get(index) else { return };
         let source = TroubleSource::Lane(self.parts.lane);
         desk.trouble(source, error.to_string());

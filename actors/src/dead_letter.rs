@@ -129,7 +129,7 @@ impl DeadLetterActor {
         let mut waits = Waits::new(&self.settings, 0);
         while let Err(error) = self.store.write(letters).await {
             tracing::warn!(%error, letters = letters.len(), "dead letters could not be written; trying again");
-            tokio::time::sleep(waits.next()).await;
+            tokio::time::sleep(waits.longer()).await;
         }
     }
 }

@@ -136,7 +136,7 @@ impl Fill {
         }
         self.status.rows_expected = self.parts.capture.estimate(&self.parts.table).await.unwrap_or(None);
         let expected = self.status.rows_expected.unwrap_or(0) as f64;
-        self.parts.meters.index(&self.parts.mapping.index).backfill_expected.set(expected);
+        self.parts.meters.of_index(&self.parts.mapping.index).backfill_expected.set(expected);
         self.started = Instant::now();
         self.tell("backfilling", None);
         let complete = self.scan().await?;
@@ -157,7 +157,7 @@ impl Fill {
                 Ok(Readiness::Waiting(on)) => self.tell("waiting", Some(format!("waits for {}", on.join(", ")))),
                 Err(error) if error.kind().is_transient() => {
                     self.tell("waiting", Some(error.to_string()));
-                    tokio::time::sleep(waits.next()).await;
+                    tokio::time::sleep(waits.longer()).await;
                 }
                 Err(error) => return Err(error),
             }
@@ -212,7 +212,7 @@ impl Fill {
                         self.touch(page).await;
                     }
                     Some(Err(error)) if error.kind().is_transient() => {
-                        let wait = waits.next();
+                        let wait = waits.longer();
                         self.parts.meters.retry("backfill");
                         tracing::warn!(index = %self.parts.mapping.index, %error, "a backfill's read failed; trying again");
                         tokio::time::sleep(wait).await;
@@ -263,7 +263,7 @@ impl Fill {
         while let Some(cursor) = self.ledger.retire() {
             self.plan.resume = Some(Some(cursor.last));
             self.status.rows_done += cursor.rows;
-            self.parts.meters.index(&self.parts.mapping.index).backfill_rows.increment(cursor.rows);
+            self.parts.meters.of_index(&self.parts.mapping.index).backfill_rows.increment(cursor.rows);
             moved = true;
         }
         if moved && self.saved.elapsed() >= self.parts.settings.confirm_every {
@@ -331,7 +331,7 @@ impl FillParts {
     }
 
     pub(crate) fn tell(&self, status: IndexStatus) {
-        self.meters.index(&self.mapping.index).set_state(status.state);
+        self.meters.of_index(&self.mapping.index).set_state(status.state);
         self.board.set_index(&self.mapping.index, status);
     }
 }

@@ -133,12 +133,12 @@ impl Meters {
     ///
     /// # Panics
     /// When the index is not one of those that were named at the start.
-    pub fn index(&self, index: &IndexName) -> &IndexMeters {
+    pub fn of_index(&self, index: &IndexName) -> &IndexMeters {
         self.indexes.get(index).expect("meters are made for every index")
     }
 
     /// One sink's, by its number.
-    pub fn sink(&self, sink: usize) -> &SinkMeters {
+    pub fn of_sink(&self, sink: usize) -> &SinkMeters {
         &self.sinks[sink]
     }
 

@@ -134,7 +134,7 @@ pub async fn save(sink: &SinkProgress, settings: &Settings) {
     let mut waits = Waits::new(settings, 0);
     while let Err(error) = sink.store.save(&sink.progress).await {
         tracing::warn!(sink = sink.name, %error, "progress could not be saved; trying again");
-        tokio::time::sleep(waits.next()).await;
+        tokio::time::sleep(waits.longer()).await;
     }
 }
 

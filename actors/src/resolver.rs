@@ -225,14 +225,15 @@ impl ResolverActor {
         let rows = rows.iter().map(|row| (*row).clone()).collect();
         if error.kind().is_transient() {
             self.meters.retry("resolve");
-            let wait = self.waits.next();
+            let wait = self.waits.longer();
             tracing::warn!(%index, %error, wait_ms = wait.as_millis() as u64, "resolving failed; trying again");
             return self.defer(index, rows, ticket, tries, wait);
         }
         let first = self.settings.retry_first;
         let longest = self.settings.retry_longest.min(Duration::from_secs(1)).max(first);
         let number = self.parts.number as u64;
-        let wait = self.troubled.entry(index.clone()).or_insert_with(|| Waits::between(first, longest, number)).next();
+        let wait =
+            self.troubled.entry(index.clone()).or_insert_with(|| Waits::between(first, longest, number)).longer();
         self.defer(index, rows, ticket, tries, wait);
         let Some(desk) = self.parts.indexes.get(index) else { return };
         desk.trouble(TroubleSource::Resolver(self.parts.number), error.to_string());

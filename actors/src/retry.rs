@@ -31,7 +31,7 @@ impl Waits {
     }
 
     /// The next wait, longer than the last.
-    pub fn next(&mut self) -> Duration {
+    pub fn longer(&mut self) -> Duration {
         self.current.next().unwrap_or(self.longest)
     }
 

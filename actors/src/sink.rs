@@ -224,7 +224,7 @@ impl SinkActor {
         let Some((index, batch)) = self.next_batch() else { return Ok(()) };
         let started = Instant::now();
         let outcomes = self.write(&index, &batch).await;
-        let meters = self.meters.sink(self.number);
+        let meters = self.meters.of_sink(self.number);
         meters.write_seconds.record(started.elapsed());
         meters.write_documents.record(batch.len() as f64);
         match outcomes {
@@ -331,7 +331,7 @@ impl SinkActor {
         {
             desk.recovered(TroubleSource::Sink(self.number));
         }
-        let meters = self.meters.index(index);
+        let meters = self.meters.of_index(index);
         for waiting in durable {
             match waiting.document.body {
                 Body::Upsert(_) => meters.written.increment(1),
@@ -345,7 +345,7 @@ impl SinkActor {
         if rejected.is_empty() {
             return;
         }
-        self.meters.index(index).rejected.increment(rejected.len() as u64);
+        self.meters.of_index(index).rejected.increment(rejected.len() as u64);
         if let Some(desk) = self.stops_on_error.get(index) {
             desk.trouble(
                 TroubleSource::Sink(self.number),
@@ -373,13 +373,13 @@ impl SinkActor {
         if !written {
             return forget(rejected);
         }
-        self.meters.index(index).dead_lettered.increment(rejected.len() as u64);
+        self.meters.of_index(index).dead_lettered.increment(rejected.len() as u64);
         rejected.into_iter().flat_map(|waiting| waiting.tickets).for_each(Ticket::settle);
     }
 
     /// Keeps a document for another try, unless a newer state of it came meanwhile: then its tickets join that one.
     fn again(&mut self, index: &IndexName, mut waiting: Waiting, after: Duration) {
-        self.meters.sink(self.number).retries.increment(1);
+        self.meters.of_sink(self.number).retries.increment(1);
         waiting.not_before = (!after.is_zero()).then(|| Instant::now() + after);
         let key = (index.clone(), waiting.document.key.clone());
         match self.backlog.entry(key) {
@@ -405,7 +405,7 @@ impl SinkActor {
             forget(std::mem::take(&mut self.backlog).into_values().collect());
             return Err(Failure::Sink { name: self.name.to_string(), error });
         }
-        let wait = self.waits.next();
+        let wait = self.waits.longer();
         tracing::warn!(sink = %self.name, %error, wait_ms = wait.as_millis() as u64, "the sink failed; trying again");
         self.board.set_sink_failing(self.number, true);
         self.not_before = Some(Instant::now() + wait);

@@ -76,7 +76,7 @@ async fn prepare_sinks(parts: &Parts, mappings: &[IndexMapping]) -> Result<(), S
             tracing::warn!(sink = name, %error, "the sink can't be prepared; trying again");
             parts.board.set_error(format_args!("sink {name}: {error}"));
             parts.board.set_sink_failing(number, true);
-            tokio::time::sleep(waits.next()).await;
+            tokio::time::sleep(waits.longer()).await;
         }
         parts.board.set_sink_failing(number, false);
     }

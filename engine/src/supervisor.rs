@@ -100,7 +100,7 @@ impl Supervisor {
             if started.elapsed() >= LONG_RUN {
                 self.waits.reset();
             }
-            let wait = self.waits.next();
+            let wait = self.waits.longer();
             tracing::warn!(error = %failure, wait_ms = wait.as_millis() as u64, "the run has ended; the next begins from the last ack");
             self.set_state(EngineState::Restarting);
             if self.control.shutdown.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {

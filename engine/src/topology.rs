@@ -172,7 +172,10 @@ pub(crate) fn wire(parts: &Arc<Parts>, inputs: RunInputs) -> Run {
 
 /// Channels to look at: their senders' kept ends would keep them open, so the look is through receivers' counts.
 #[derive(Default)]
-struct Depths(Vec<(String, Box<dyn Fn() -> Option<(usize, usize)> + Send>)>);
+struct Depths(Vec<(String, Look)>);
+
+/// How full a channel is and how much it can hold; `None` once it is gone.
+type Look = Box<dyn Fn() -> Option<(usize, usize)> + Send>;
 
 impl Depths {
     fn watch<T: Send + 'static>(&mut self, channel: String, sender: &flume::Sender<T>) {

@@ -2,6 +2,8 @@
 //!
 //! `MILLSTREAM_SIM_SEEDS` sets how many seeds run (default 500), `MILLSTREAM_SIM_FROM` the first (default 0).
 
+#![allow(clippy::unwrap_used)] // A test that meets the unexpected may panic.
+
 mod script;
 mod sink;
 mod source;
