@@ -52,6 +52,8 @@ pub struct IndexMapping {
     pub mapping: serde_json::Value,
     /// Hash of the normalised schema: another one means other documents.
     pub schema_hash: String,
+    /// Version of how the hashes are made: with another one they are taken over, not compared.
+    pub hash_version: u32,
     /// Hash of the mapping: another one means another place for the documents.
     pub mapping_hash: String,
 }

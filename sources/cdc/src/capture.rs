@@ -28,6 +28,12 @@ pub trait ChangeCapture: Send + Sync {
     /// unusable and `mode` says [`PrepareMode::Resume`]; `Held` when another process keeps it beyond the configured wait.
     async fn prepare(&self, spec: &SourceSpec, mode: PrepareMode) -> Result<StartLine>;
 
+    /// A start line as of now: what a snapshot must wait for so that it sees all that was told so far.
+    ///
+    /// # Errors
+    /// When the source can't be asked.
+    async fn start_line(&self) -> Result<StartLine>;
+
     /// True once a snapshot may start: every transaction that was open at the start line has ended.
     ///
     /// # Errors

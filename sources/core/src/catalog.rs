@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_model::{QualifiedTable, Text};
 
@@ -7,6 +7,8 @@ use millstream_model::{QualifiedTable, Text};
 pub struct Catalog {
     /// The tables that were asked for and exist.
     pub tables: BTreeMap<QualifiedTable, TableInfo>,
+    /// Tables that were not asked for, to name the one that was meant; a source may leave it empty.
+    pub others: BTreeSet<QualifiedTable>,
 }
 
 impl Catalog {
@@ -17,10 +19,11 @@ impl Catalog {
 }
 
 /// What sort of relation a table is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TableKind {
     /// An ordinary table.
+    #[default]
     Table,
     /// A table whose rows live in partitions.
     Partitioned,
@@ -30,7 +33,7 @@ pub enum TableKind {
 }
 
 /// One table.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableInfo {
     /// What sort of relation it is.
     pub kind: TableKind,
@@ -44,6 +47,8 @@ pub struct TableInfo {
     pub old_values: Option<Vec<Text>>,
     /// Rows, as the source estimates them; negative or zero when it does not know.
     pub estimated_rows: i64,
+    /// True when the source hides some rows from the current role, or would if it were asked to.
+    pub row_security: bool,
 }
 
 impl TableInfo {
@@ -63,7 +68,7 @@ impl TableInfo {
 }
 
 /// One column.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ColumnInfo {
     /// Its name.
     pub name: Text,
@@ -79,12 +84,14 @@ pub struct ColumnInfo {
     pub nullable: bool,
     /// True when equal values always have equal texts, so that a key's text finds the row (not so for numeric: 1.0 = 1.00).
     pub one_text_per_value: bool,
+    /// True when it is computed from others: the log does not carry it.
+    pub generated: bool,
     /// True when the current role may read it.
     pub readable: bool,
 }
 
 /// One index.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct IndexInfo {
     /// Its name.
     pub name: String,

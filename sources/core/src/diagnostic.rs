@@ -1,6 +1,6 @@
 use std::fmt;
 
-use millstream_model::IndexName;
+use millstream_model::{IndexName, QualifiedTable, Text};
 use serde::Serialize;
 
 /// How bad a [`Diagnostic`] is.
@@ -30,6 +30,12 @@ pub struct Diagnostic {
     pub message: String,
     /// What to do: a statement to run or a line to write; empty when there is nothing to say.
     pub remedy: String,
+    /// The table that it is about, if it is about one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table: Option<QualifiedTable>,
+    /// The columns of that table that it is about.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<Text>,
 }
 
 impl Diagnostic {
@@ -42,7 +48,8 @@ impl Diagnostic {
         remedy: impl Into<String>,
     ) -> Self {
         let (path, message, remedy) = (path.into(), message.into(), remedy.into());
-        Self { severity: Severity::Error, code, index: index.clone(), path, message, remedy }
+        let index = index.clone();
+        Self { severity: Severity::Error, code, index, path, message, remedy, table: None, columns: Vec::new() }
     }
 
     /// A warning at a path of an index's schema.
@@ -54,6 +61,14 @@ impl Diagnostic {
         remedy: impl Into<String>,
     ) -> Self {
         Self { severity: Severity::Warning, ..Self::error(code, index, path, message, remedy) }
+    }
+
+    /// Says which table and columns it is about, for whoever knows better what mends it.
+    #[must_use]
+    pub fn about(mut self, table: &QualifiedTable, columns: impl IntoIterator<Item = Text>) -> Self {
+        self.table = Some(table.clone());
+        self.columns = columns.into_iter().collect();
+        self
     }
 
     /// True for [`Severity::Error`].

@@ -8,9 +8,12 @@
 mod catalog;
 mod diagnostic;
 mod error;
+mod nearest;
 mod provisioning;
 pub mod schema;
 mod spec;
+mod validate;
+pub mod yaml;
 
 pub use catalog::{Catalog, ColumnInfo, IndexInfo, TableInfo, TableKind};
 pub use diagnostic::{Diagnostic, Severity};
@@ -18,3 +21,4 @@ pub use error::{Result, SourceError, SourceErrorKind};
 pub use provisioning::{CaptureProvisioning, CoverageReport, Remedy};
 pub use schema::IndexSchema;
 pub use spec::{IndexSpec, SnapshotTable, SourceSpec};
+pub use validate::validate_indexes;

@@ -1,8 +1,13 @@
 //! What to build?
 //!
 //! A [`DocumentBuilder`] maps changed rows to the documents they affect, and reads documents back, whole, as they are now. It
-//! knows nothing of how changes are captured or of where documents go.
+//! knows nothing of how changes are captured or of where documents go. [`PostgresDocuments`] asks a Postgres for them;
+//! [`MemoryDocuments`] has them in a map.
 
 mod builder;
+mod memory;
+mod postgres;
 
 pub use builder::{Built, DocumentBuilder, Reading, ResolvedPage};
+pub use memory::{MemoryDocuments, Resolve};
+pub use postgres::PostgresDocuments;

@@ -154,6 +154,10 @@ impl ChangeCapture for PostgresCapture {
         Ok(line)
     }
 
+    async fn start_line(&self) -> Result<StartLine> {
+        start_line::read_start_line(&self.connections).await
+    }
+
     async fn ready(&self, line: &StartLine) -> Result<Readiness> {
         start_line::readiness(&self.connections, self.read.as_ref(), &self.crossed, line).await
     }

@@ -1,0 +1,151 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_actors::{IndexEvent, Meters, Waits};
+use millstream_core::SourceErrorKind;
+use millstream_model::IndexName;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::builder::EngineBuilder;
+use crate::error::{Drained, EndReason, StartError};
+use crate::parts::Parts;
+use crate::status::{EngineState, EngineStatus, StatusBook};
+use crate::supervisor::{Control, Desks, Supervisor};
+use crate::{start, status};
+
+/// An engine that has not been started.
+pub struct Engine {
+    parts: Parts,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("name", &self.parts.name).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// Begins to put an engine together. The name labels every metric.
+    pub fn builder(name: &str) -> EngineBuilder {
+        EngineBuilder::new(name)
+    }
+
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self { parts }
+    }
+
+    /// Starts it, once its indexes are held against the source. Metrics go to the recorder that is installed now.
+    ///
+    /// A source that can't be reached, or that another engine holds, is no error: the handle's status says so, and the engine goes
+    /// on trying.
+    ///
+    /// # Errors
+    /// When an index that was never filled does not agree with the source, or when trying again can't help.
+    pub async fn start(self) -> Result<Handle, StartError> {
+        let parts = Arc::new(self.parts);
+        let names: Vec<IndexName> = parts.spec.indexes().map(|index| index.name.clone()).collect();
+        let meters = Meters::new(&parts.name, &names, parts.sinks.iter().map(|sink| &*sink.name));
+        metrics::gauge!("millstream_build_info", "engine" => parts.name.to_string(), "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+        let progress = start::load(&parts).await?;
+        match start::validate(&parts, &progress).await {
+            Ok(_) => {}
+            Err(StartError::Source(error)) if error.kind() == SourceErrorKind::Connection => {
+                tracing::warn!(%error, "the source can't be reached; trying again");
+                parts.board.set_error(format_args!("source: {error}"));
+            }
+            Err(error) => return Err(error),
+        }
+        let book = Arc::new(StatusBook::new());
+        book.update(&parts, |run| run.state = EngineState::Starting);
+        let (paused, paused_rx) = watch::channel(false);
+        let control =
+            Control { shutdown: CancellationToken::new(), abort: CancellationToken::new(), paused: paused_rx };
+        let (ended, ended_rx) = watch::channel(None);
+        let desks = Desks::default();
+        let waits = Waits::between(
+            parts.settings.retry_first.max(Duration::from_millis(250)),
+            Duration::from_secs(30),
+            parts.seed,
+        );
+        let supervisor = Supervisor::new(parts.clone(), meters, book.clone(), control.clone(), desks.clone(), waits);
+        tokio::spawn(async move {
+            let reason = supervisor.run().await;
+            ended.send_replace(Some(Arc::new(reason)));
+        });
+        Ok(Handle { parts, book, control, paused: Arc::new(paused), ended: ended_rx, desks })
+    }
+}
+
+/// Talks to a running engine. Cloning it gives another handle of the same engine; dropping the last does not stop it.
+#[derive(Clone)]
+pub struct Handle {
+    parts: Arc<Parts>,
+    book: Arc<StatusBook>,
+    control: Control,
+    paused: Arc<watch::Sender<bool>>,
+    ended: watch::Receiver<Option<Arc<EndReason>>>,
+    desks: Desks,
+}
+
+impl Handle {
+    /// What the engine is doing now.
+    pub fn status(&self) -> EngineStatus {
+        self.book.snapshot(&self.parts)
+    }
+
+    /// Follows what it is doing: a new value at least every quarter of a second while it runs.
+    pub fn status_watch(&self) -> watch::Receiver<status::EngineStatus> {
+        self.book.watch()
+    }
+
+    /// Takes no more changes; what is under way is finished. The source keeps its log meanwhile.
+    pub fn pause(&self) {
+        self.paused.send_replace(true);
+        self.book.update(&self.parts, |run| {
+            if run.state == EngineState::Running {
+                run.state = EngineState::Paused;
+            }
+        });
+    }
+
+    /// Takes changes again.
+    pub fn resume(&self) {
+        self.paused.send_replace(false);
+        self.book.update(&self.parts, |run| {
+            if run.state == EngineState::Paused {
+                run.state = EngineState::Running;
+            }
+        });
+    }
+
+    /// Fills an index again, in every sink. Returns when that is noted, not when it is done; false when there is no such index or
+    /// the engine is not at work.
+    pub async fn backfill(&self, index: &str) -> bool {
+        match self.desks.get(&IndexName::new(index)) {
+            Some(desk) => desk.tell(IndexEvent::Refill { reason: "a backfill was asked for".to_owned() }).await,
+            None => false,
+        }
+    }
+
+    /// Waits until the engine has ended for good. Cancel safe.
+    pub async fn wait(&self) -> Arc<EndReason> {
+        let mut ended = self.ended.clone();
+        match ended.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().expect("waited for it"),
+            Err(_) => Arc::new(EndReason::Shutdown(Drained::Aborted)),
+        }
+    }
+
+    /// Finishes what is under way, at most for so long, then stops. Waits until every task has ended.
+    pub async fn shutdown(&self, deadline: Duration) -> Arc<EndReason> {
+        self.control.shutdown.cancel();
+        match tokio::time::timeout(deadline, self.wait()).await {
+            Ok(reason) => reason,
+            Err(_) => {
+                self.control.abort.cancel();
+                self.wait().await
+            }
+        }
+    }
+}

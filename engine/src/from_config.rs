@@ -1,0 +1,138 @@
+use millstream_actors::Settings;
+use millstream_cdc::PostgresCaptureSettings;
+use millstream_core::SourceSpec;
+use millstream_sinks::{FileProgress, JsonlDeadLetters, JsonlSink, NullSink};
+
+use crate::builder::{EngineBuilder, OnError, OnGap};
+use crate::config::{
+    self, Config, DeadLettersSection, EngineSection, Gap, PostgresSection, RowLevelSecurity, SinkSection, SlotWait,
+    SourceSection,
+};
+use crate::error::BuildError;
+use crate::postgres::{Manage, PostgresSource};
+use crate::{Engine, sinkless};
+
+impl Engine {
+    /// An engine as a configuration file describes it.
+    ///
+    /// # Errors
+    /// When a part of it can't be used. Talks to nobody yet.
+    pub fn from_config(config: &Config) -> Result<Self, BuildError> {
+        config.builder()?.build()
+    }
+}
+
+impl Config {
+    /// The source that the file describes.
+    ///
+    /// # Errors
+    /// When its address can't be used.
+    pub fn source(&self) -> Result<PostgresSource, BuildError> {
+        let SourceSection::Postgres(postgres) = &self.source;
+        let spec = SourceSpec::new(self.schemas().map(|(name, schema)| (name, schema.clone())));
+        let source = PostgresSource::new(postgres.settings()?, spec)
+            .capture(capture_settings(postgres, &self.engine)?)
+            .accept_row_level_security(postgres.row_level_security == RowLevelSecurity::Accept);
+        Ok(source)
+    }
+
+    /// An engine as the file describes it, to be refined.
+    ///
+    /// # Errors
+    /// When a part of it can't be used.
+    pub fn builder(&self) -> Result<EngineBuilder, BuildError> {
+        let mut builder = self.builder_without_sinks()?;
+        for (name, sink) in &self.sinks {
+            let name = name.as_str();
+            builder = match sink {
+                SinkSection::Jsonl(file) if file.is_stdout() => builder.sink(name, JsonlSink::stdout()),
+                SinkSection::Jsonl(file) => builder.sink(name, JsonlSink::file(&file.path)),
+                SinkSection::Null(_) => {
+                    builder.sink_with_progress(name, NullSink::new(), FileProgress::new(&self.progress, name))
+                }
+            };
+        }
+        Ok(builder)
+    }
+
+    /// The same without the file's sinks: for a host that brings its own.
+    ///
+    /// # Errors
+    /// When a part of it can't be used.
+    pub fn builder_without_sinks(&self) -> Result<EngineBuilder, BuildError> {
+        let SourceSection::Postgres(postgres) = &self.source;
+        let on_gap = match postgres.on_gap {
+            Gap::Stop => OnGap::Stop,
+            Gap::Backfill => OnGap::Backfill,
+        };
+        let mut builder = Engine::builder(self.name.as_str())
+            .source(self.source()?)
+            .on_gap(on_gap)
+            .settings(settings(&self.engine, postgres));
+        builder = match &self.dead_letters {
+            Some(DeadLettersSection::Jsonl(letters)) => builder.dead_letters(JsonlDeadLetters::file(&letters.path)),
+            None => builder.dead_letters(sinkless::LoggedLetters::default()),
+        };
+        for (name, index) in &self.indexes {
+            let on_error = match index.on_error {
+                config::OnError::DeadLetter => OnError::DeadLetter,
+                config::OnError::Stop => OnError::Stop,
+            };
+            builder = builder.on_error(name.as_str(), on_error);
+        }
+        Ok(builder)
+    }
+}
+
+fn capture_settings(postgres: &PostgresSection, engine: &EngineSection) -> Result<PostgresCaptureSettings, BuildError> {
+    let manage = Manage::NONE
+        .with_publication(postgres.manage.publication)
+        .with_slot(postgres.manage.slot)
+        .with_identity(postgres.manage.identity)
+        .with_indexes(postgres.manage.indexes);
+    let slot_wait = match postgres.slot_wait {
+        SlotWait::For(wait) => Some(wait),
+        SlotWait::Forever => None,
+    };
+    let mut capture = PostgresCaptureSettings::default()
+        .with_slot(&postgres.slot)
+        .with_publication(&postgres.publication)
+        .with_manage(manage)
+        .with_slot_wait(slot_wait)
+        .with_heartbeat(postgres.heartbeat.0)
+        .with_auth_grace(postgres.auth_grace.0)
+        .with_read(postgres.read_settings()?);
+    if let Some(every) = engine.inspect_every {
+        capture = capture.with_inspect_interval(every.0);
+    }
+    Ok(capture)
+}
+
+fn settings(engine: &EngineSection, postgres: &PostgresSection) -> Settings {
+    let mut settings = Settings::default().with_hold(postgres.hold.0);
+    macro_rules! take {
+        ($($field:ident $with:ident $value:expr;)*) => {
+            $(if let Some(value) = engine.$field { settings = settings.$with($value(value)); })*
+        };
+    }
+    take! {
+        builders with_builders usize::from;
+        resolvers with_resolvers usize::from;
+        tickets with_tickets usize::from;
+        change_batches with_change_batches usize::from;
+        lane_touches with_lane_touches usize::from;
+        lane_batches with_lane_batches usize::from;
+        build_batch with_build_batch usize::from;
+        build_bytes with_build_bytes |bytes: config::Bytes| bytes.0;
+        sink_batches with_sink_batches usize::from;
+        sink_bytes with_sink_bytes |bytes: config::Bytes| bytes.0;
+        confirm_every with_confirm_every |span: config::Span| span.0;
+        backfill_page with_backfill_page usize::from;
+        backfill_pages with_backfill_pages usize::from;
+        backfills with_backfills usize::from;
+        inspect_every with_inspect_every |span: config::Span| span.0;
+        retry_first with_retry_first |span: config::Span| span.0;
+        retry_longest with_retry_longest |span: config::Span| span.0;
+    }
+    settings
+}

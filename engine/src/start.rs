@@ -1,0 +1,221 @@
+use std::collections::BTreeMap;
+
+use millstream_actors::{SinkProgress, SinkSet, StartState, Waits, highest_epoch, of_index, save};
+use millstream_cdc::{Continuity, PrepareMode, SourceIdentity, StartLine};
+use millstream_core::{Diagnostic, SourceError};
+use millstream_model::{Epoch, Generation, IndexMapping, IndexName, KeyColumns, RowKey, SourcePoint, Text};
+use millstream_sinks::{FillState, IndexProgress, Progress, SinkErrorKind};
+
+use crate::builder::OnGap;
+use crate::error::StartError;
+use crate::parts::Parts;
+
+/// What a run begins with: everything is prepared, nothing runs yet.
+pub(crate) struct Begun {
+    pub line: StartLine,
+    pub progress: Vec<SinkProgress>,
+    pub epoch: Epoch,
+    pub states: BTreeMap<IndexName, StartState>,
+    pub mappings: BTreeMap<IndexName, IndexMapping>,
+}
+
+/// Holds the indexes against the source. Those that were never filled must agree with it.
+pub(crate) async fn validate(
+    parts: &Parts,
+    progress: &[SinkProgress],
+) -> Result<BTreeMap<IndexName, Diagnostic>, StartError> {
+    let (mut down, mut invalid) = (BTreeMap::new(), Vec::new());
+    for index in parts.spec.indexes() {
+        let found = parts.documents.inspect(&index.name).await?;
+        let was_filled = !of_index(progress, &index.name).is_empty();
+        for diagnostic in found {
+            match (diagnostic.is_error(), was_filled) {
+                (true, true) => drop(down.entry(index.name.clone()).or_insert(diagnostic)),
+                (true, false) => invalid.push(diagnostic),
+                (false, _) => tracing::warn!("{diagnostic}"),
+            }
+        }
+    }
+    if invalid.is_empty() { Ok(down) } else { Err(StartError::Invalid(invalid)) }
+}
+
+/// Prepares sinks and source in the order in which they depend on each other: what the sinks keep decides what the source may do.
+pub(crate) async fn begin(parts: &Parts) -> Result<Begun, StartError> {
+    let mappings = parts.spec.index_mappings();
+    prepare_sinks(parts, &mappings).await?;
+    let mut progress = load(parts).await?;
+    let down = validate(parts, &progress).await?;
+    let identity = parts.capture.identity().await?;
+    let mode = mode(parts, &identity, &mut progress)?;
+    let line = parts.capture.prepare(&parts.spec, mode).await?;
+    let identity = parts.capture.identity().await?;
+    let epoch = Epoch(highest_epoch(&progress).0 + 1);
+    let mut states = BTreeMap::new();
+    for mapping in &mappings {
+        let mut state = start_state(&progress, mapping);
+        state.down = down.get(&mapping.index).map(ToString::to_string);
+        states.insert(mapping.index.clone(), state);
+    }
+    for sink in &mut progress {
+        note(sink, &identity, epoch, &states, &mappings);
+        // Durable before the first write of the epoch.
+        save(sink, &parts.settings).await;
+    }
+    let mappings = mappings.into_iter().map(|mapping| (mapping.index.clone(), mapping)).collect();
+    Ok(Begun { line, progress, epoch, states, mappings })
+}
+
+async fn prepare_sinks(parts: &Parts, mappings: &[IndexMapping]) -> Result<(), StartError> {
+    for (number, part) in parts.sinks.iter().enumerate() {
+        let mut waits = Waits::new(&parts.settings, parts.seed.wrapping_add(number as u64));
+        while let Err(error) = part.sink.prepare(mappings).await {
+            let name = part.name.to_string();
+            if matches!(error.kind(), SinkErrorKind::TakenOver | SinkErrorKind::Broken) {
+                return Err(StartError::Sink { name, error });
+            }
+            tracing::warn!(sink = name, %error, "the sink can't be prepared; trying again");
+            parts.board.set_error(format_args!("sink {name}: {error}"));
+            parts.board.set_sink_failing(number, true);
+            tokio::time::sleep(waits.next()).await;
+        }
+        parts.board.set_sink_failing(number, false);
+    }
+    Ok(())
+}
+
+pub(crate) async fn load(parts: &Parts) -> Result<Vec<SinkProgress>, StartError> {
+    let mut all = Vec::with_capacity(parts.sinks.len());
+    for part in &parts.sinks {
+        let store = part.progress();
+        let name = part.name.to_string();
+        let progress = match store.load().await {
+            Ok(progress) => progress.unwrap_or_default(),
+            Err(error) => return Err(StartError::Sink { name, error }),
+        };
+        if progress.format > Progress::FORMAT {
+            let (found, known) = (progress.format, Progress::FORMAT);
+            let message = format!("progress was written by a newer version (format={found}, known={known})");
+            return Err(StartError::Sink { name, error: millstream_sinks::SinkError::setup(message) });
+        }
+        all.push(SinkProgress { name, store, progress });
+    }
+    Ok(all)
+}
+
+/// Whether the source goes on where we left it (P16), and what `prepare` may do.
+fn mode(parts: &Parts, identity: &SourceIdentity, progress: &mut [SinkProgress]) -> Result<PrepareMode, StartError> {
+    let filled = |sink: &&SinkProgress| {
+        sink.progress.indexes.values().any(|index| !matches!(index.state, FillState::NeedsBackfill(_)))
+    };
+    let saved: Vec<&SourcePoint> =
+        progress.iter().filter(filled).filter_map(|sink| sink.progress.source.as_ref()).collect();
+    let gap = saved.iter().find_map(|saved| match identity.continuity(saved) {
+        Continuity::Gap(reason) => Some(reason),
+        Continuity::Continues => None,
+    });
+    let Some(reason) = gap else {
+        let mode = if saved.is_empty() { PrepareMode::Create } else { PrepareMode::Resume };
+        return Ok(if identity.lost.is_some() { PrepareMode::StartOver } else { mode });
+    };
+    if parts.on_gap == OnGap::Stop {
+        return Err(SourceError::gap(reason)
+            .with_remedy("set on_gap to backfill to fill every index again, or bring the expected source back")
+            .into());
+    }
+    tracing::warn!(reason, "the source does not go on where it was left; every index is filled again");
+    for sink in progress {
+        sink.progress.source = None;
+        for index in sink.progress.indexes.values_mut() {
+            index.state = FillState::NeedsBackfill(reason.clone());
+        }
+    }
+    Ok(PrepareMode::StartOver)
+}
+
+/// What one index begins with, from what every sink keeps of it.
+fn start_state(progress: &[SinkProgress], mapping: &IndexMapping) -> StartState {
+    let kept = of_index(progress, &mapping.index);
+    let all = SinkSet::all(progress.len());
+    let generation = kept.values().map(|kept| kept.generation).max().unwrap_or_default();
+    let (mut needs, mut cursors) = (SinkSet::default(), Vec::new());
+    for sink in 0..progress.len() {
+        match kept.get(&sink).map(|kept| effective_state(kept, mapping)) {
+            Some(FillState::Live) => {}
+            Some(FillState::Backfilling(after)) => {
+                needs.insert(sink);
+                cursors.push(Some(after));
+            }
+            Some(FillState::NeedsBackfill(_)) | None => {
+                needs.insert(sink);
+                cursors.push(None);
+            }
+        }
+    }
+    // Only sinks that stand at the same key can go on together.
+    let first = cursors.first().cloned().flatten();
+    let resume = first
+        .filter(|first| cursors.iter().all(|cursor| cursor.as_ref() == Some(first)))
+        .map(|after| after.map(key_of));
+    let fresh = !needs.is_empty() && resume.is_none();
+    let generation = if fresh { Generation(generation.0 + 1) } else { generation };
+    StartState { needs, all, resume, generation, down: None }
+}
+
+/// What is kept, unless it is of another schema or mapping. Hashes of another version of hashing are taken over.
+fn effective_state(kept: &IndexProgress, mapping: &IndexMapping) -> FillState {
+    let same = kept.schema_hash == mapping.schema_hash && kept.mapping_hash == mapping.mapping_hash;
+    if same || kept.hash_version != mapping.hash_version {
+        kept.state.clone()
+    } else {
+        FillState::NeedsBackfill("its schema or mapping changed".to_owned())
+    }
+}
+
+fn key_of(pairs: Vec<(String, String)>) -> RowKey {
+    let (columns, values): (Vec<Text>, Vec<Text>) =
+        pairs.into_iter().map(|(column, value)| (Text::from(column), Text::from(value))).unzip();
+    RowKey::new(KeyColumns::from(columns), values)
+}
+
+/// Notes what this run begins with. Indexes that are no longer wanted are forgotten: their changes are missed from now on.
+fn note(
+    sink: &mut SinkProgress,
+    identity: &SourceIdentity,
+    epoch: Epoch,
+    states: &BTreeMap<IndexName, StartState>,
+    mappings: &[IndexMapping],
+) {
+    let progress = &mut sink.progress;
+    let before = progress.source.as_ref().map(|source| source.position).unwrap_or_default();
+    let position = before.max(identity.durable.unwrap_or_default());
+    progress.format = Progress::FORMAT;
+    progress.epoch = epoch;
+    progress.source = Some(SourcePoint { system: identity.system.clone(), timeline: identity.timeline, position });
+    progress.indexes.retain(|index, _| states.contains_key(index));
+    for mapping in mappings {
+        let state = match progress.indexes.get(&mapping.index) {
+            Some(kept) => effective_state(kept, mapping),
+            None => FillState::NeedsBackfill("it was never filled".to_owned()),
+        };
+        let start = &states[&mapping.index];
+        // One that can't go on together with the others begins again.
+        let state = match state {
+            FillState::Backfilling(_) if start.resume.is_none() => {
+                FillState::NeedsBackfill("it begins again".to_owned())
+            }
+            state => state,
+        };
+        let generation = match (&state, progress.indexes.get(&mapping.index)) {
+            (FillState::Live, Some(kept)) => kept.generation,
+            _ => start.generation,
+        };
+        let kept = IndexProgress {
+            hash_version: mapping.hash_version,
+            schema_hash: mapping.schema_hash.clone(),
+            mapping_hash: mapping.mapping_hash.clone(),
+            generation,
+            state,
+        };
+        progress.indexes.insert(mapping.index.clone(), kept);
+    }
+}

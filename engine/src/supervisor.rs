@@ -1,0 +1,221 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use millstream_actors::{Ended, Failure, IndexDesk, Meters, Waits};
+use millstream_core::SourceError;
+use millstream_model::IndexName;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{Drained, EndReason, StartError};
+use crate::parts::Parts;
+use crate::start::{self, Begun};
+use crate::status::{EngineState, StatusBook};
+use crate::topology::{self, Run, RunInputs};
+
+/// A run that lasted so long counts as a success: the next failure is waited for briefly again.
+const LONG_RUN: Duration = Duration::from_secs(60);
+
+/// How a host talks to the supervisor.
+#[derive(Clone)]
+pub(crate) struct Control {
+    pub shutdown: CancellationToken,
+    pub abort: CancellationToken,
+    pub paused: watch::Receiver<bool>,
+}
+
+/// The keepers of the current run's indexes; empty between runs.
+#[derive(Clone, Default)]
+pub(crate) struct Desks(Arc<Mutex<BTreeMap<IndexName, IndexDesk>>>);
+
+impl Desks {
+    pub fn get(&self, index: &IndexName) -> Option<IndexDesk> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(index).cloned()
+    }
+
+    fn set(&self, desks: BTreeMap<IndexName, IndexDesk>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = desks;
+    }
+}
+
+/// Owns the engine's life: it begins a run, ends it when any actor fails or a ticket is lost, and begins the next from the
+/// last ack after a growing wait. A new run begins only when every task of the old one has ended.
+pub(crate) struct Supervisor {
+    parts: Arc<Parts>,
+    meters: Meters,
+    book: Arc<StatusBook>,
+    control: Control,
+    desks: Desks,
+    waits: Waits,
+    failures: u32,
+}
+
+/// How one run ended.
+enum RunEnd {
+    Drained(Drained),
+    Failed(Failure),
+    Invalid(Vec<millstream_core::Diagnostic>),
+}
+
+impl From<StartError> for RunEnd {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Invalid(diagnostics) => Self::Invalid(diagnostics),
+            StartError::Source(error) => Self::Failed(error.into()),
+            StartError::Sink { name, error } => Self::Failed(Failure::Sink { name, error }),
+        }
+    }
+}
+
+impl Supervisor {
+    pub fn new(
+        parts: Arc<Parts>,
+        meters: Meters,
+        book: Arc<StatusBook>,
+        control: Control,
+        desks: Desks,
+        waits: Waits,
+    ) -> Self {
+        Self { parts, meters, book, control, desks, waits, failures: 0 }
+    }
+
+    /// Runs until the host asks to stop or a new run can't help.
+    pub async fn run(mut self) -> EndReason {
+        let reason = loop {
+            let started = Instant::now();
+            let failure = match self.run_once().await {
+                RunEnd::Drained(drained) => break EndReason::Shutdown(drained),
+                RunEnd::Invalid(diagnostics) => break EndReason::Invalid(diagnostics),
+                RunEnd::Failed(failure) => failure,
+            };
+            self.meters.error("run", failure.kind());
+            self.parts.board.set_error(&failure);
+            self.failures = if started.elapsed() >= LONG_RUN { 1 } else { self.failures + 1 };
+            if failure.is_permanent() || self.parts.settings.restarts_max.is_some_and(|most| self.failures > most) {
+                tracing::error!(error = %failure, "the engine has ended");
+                break EndReason::Failed(failure);
+            }
+            if started.elapsed() >= LONG_RUN {
+                self.waits.reset();
+            }
+            let wait = self.waits.next();
+            tracing::warn!(error = %failure, wait_ms = wait.as_millis() as u64, "the run has ended; the next begins from the last ack");
+            self.set_state(EngineState::Restarting);
+            if self.control.shutdown.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
+                break EndReason::Shutdown(Drained::Aborted);
+            }
+            self.book.update(&self.parts, |run| run.restarts += 1);
+        };
+        self.set_state(EngineState::Ended);
+        reason
+    }
+
+    fn set_state(&self, state: EngineState) {
+        self.book.update(&self.parts, |run| run.state = state);
+    }
+
+    async fn run_once(&mut self) -> RunEnd {
+        self.set_state(EngineState::Starting);
+        let begun = self.begin();
+        let begun = match self.control.shutdown.run_until_cancelled(begun).await {
+            None => return RunEnd::Drained(Drained::Clean),
+            Some(Err(error)) => return error.into(),
+            Some(Ok(begun)) => begun,
+        };
+        let paused = *self.control.paused.borrow();
+        self.set_state(if paused { EngineState::Paused } else { EngineState::Running });
+        let mut run = topology::wire(&self.parts, begun);
+        self.desks.set(run.desks.clone());
+        let end = self.watch(&mut run).await;
+        self.desks.set(BTreeMap::new());
+        run.signals.abort.cancel();
+        run.actors.abort().await;
+        self.parts.capture.close().await;
+        for part in &self.parts.sinks {
+            // Also waits for a blocking write that an abort left behind: no run begins beside it.
+            if let Err(error) = part.sink.close().await {
+                tracing::warn!(sink = %part.name, %error, "the sink was not closed cleanly");
+            }
+        }
+        end
+    }
+
+    async fn begin(&self) -> Result<RunInputs, StartError> {
+        let begun: Begun = start::begin(&self.parts).await?;
+        let stream = self.parts.capture.live().await?;
+        let open_letters = match self.parts.dead_letters.open().await {
+            Ok(open) => open,
+            Err(error) => return Err(StartError::Sink { name: "dead letters".to_owned(), error }),
+        };
+        let (paused, meters, book) = (self.control.paused.clone(), self.meters.clone(), self.book.clone());
+        Ok(RunInputs { begun, stream, open_letters, paused, meters, book })
+    }
+
+    /// Waits until the run ends by itself or is drained.
+    async fn watch(&self, run: &mut Run) -> RunEnd {
+        let failure = tokio::select! {
+            biased;
+            () = self.control.shutdown.cancelled() => None,
+            ended = run.actors.next() => Some(self.cause(run, ended).await),
+            () = run.signals.alarm.raised() => Some(self.cause(run, None).await),
+        };
+        match failure {
+            Some(failure) => RunEnd::Failed(failure),
+            None => self.drain(run).await,
+        }
+    }
+
+    /// Why a run ended by itself. A lost ticket is often only the sign of an actor that failed: then that one is named.
+    async fn cause(&self, run: &mut Run, first: Option<Ended>) -> Failure {
+        run.signals.abort.cancel();
+        let mut ended = first;
+        let mut early = None;
+        loop {
+            match ended {
+                Some(Ended { result: Err(failure), .. }) => return failure,
+                Some(Ended { actor, .. }) => early = early.or(Some(actor)),
+                None => {}
+            }
+            ended = match run.actors.next().await {
+                Some(next) => Some(next),
+                None if run.signals.alarm.is_raised() => return Failure::TicketDropped("actors"),
+                None => {
+                    return early.map_or_else(|| SourceError::connection("the run ended").into(), Failure::EndedEarly);
+                }
+            };
+        }
+    }
+
+    /// Capture and the indexes finish first: then nothing new can come, and the others end when they hold nothing.
+    async fn drain(&self, run: &mut Run) -> RunEnd {
+        self.set_state(EngineState::Draining);
+        run.signals.drain.cancel();
+        let mut producers = 1 + run.desks.len();
+        loop {
+            let ended = tokio::select! {
+                biased;
+                () = self.control.abort.cancelled() => return RunEnd::Drained(Drained::Aborted),
+                () = run.signals.alarm.raised() => return RunEnd::Drained(Drained::Aborted),
+                ended = run.actors.next() => ended,
+            };
+            match ended {
+                None => return RunEnd::Drained(Drained::Clean),
+                Some(Ended { result: Err(failure), actor }) => {
+                    tracing::warn!(actor, error = %failure, "an actor failed while draining");
+                    return RunEnd::Drained(Drained::Aborted);
+                }
+                Some(Ended { actor, .. }) if actor == "capture" || actor.starts_with("index ") => {
+                    producers -= 1;
+                    if producers == 0 {
+                        run.desks.clear();
+                        self.desks.set(BTreeMap::new());
+                        run.signals.finish.cancel();
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+    }
+}

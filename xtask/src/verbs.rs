@@ -1,0 +1,102 @@
+//! One function a verb.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::Result;
+use crate::cargo::{TESTS, Workspace, build_all, cargo, test as cargo_test};
+use crate::postgres;
+use crate::run::run;
+
+/// Tells tests where the server's programs are.
+const SERVER: &str = "MILLSTREAM_PG_BIN";
+/// Tells tests where our own program is.
+const HOST: &str = "MILLSTREAM_HOST_BIN";
+
+pub fn check() -> Result {
+    run(cargo().args(["fmt", "--all", "--check"]))?;
+    run(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    // Libraries only: the host's program and the engine's library have one name, and would overwrite each other's pages.
+    run(docs().env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+pub fn test() -> Result {
+    check()?;
+    let server = postgres::find(None)?;
+    build_all()?;
+    let workspace = Workspace::read()?;
+    run(with_programs(
+        cargo_test(&workspace.fast_tests()).args(["--lib", "--bins", "--examples"]),
+        &workspace,
+        &server,
+    ))?;
+    run(cargo().args(["test", "--workspace", "--doc"]))?;
+    let e2e = workspace.e2e_tests();
+    if e2e.is_empty() {
+        return Ok(());
+    }
+    run(with_programs(&mut cargo_test(&e2e), &workspace, &server))
+}
+
+pub fn e2e(major: Option<u32>, filters: &[String], extra: &[String]) -> Result {
+    let server = postgres::find(major)?;
+    build_all()?;
+    let workspace = Workspace::read()?;
+    let tests = workspace.e2e_tests();
+    if tests.is_empty() {
+        return Err("there are no such tests".to_owned());
+    }
+    run(with_programs(cargo_test(&tests).arg("--").args(filters).args(extra), &workspace, &server))
+}
+
+pub fn torture(minutes: &str, seed: Option<u64>, major: Option<u32>, extra: &[String]) -> Result {
+    let server = postgres::find(major)?;
+    build_all()?;
+    let workspace = Workspace::read()?;
+    let mut program = Command::new(workspace.program("torture"));
+    program.args(["--minutes", minutes]);
+    if let Some(seed) = seed {
+        program.args(["--seed", &seed.to_string()]);
+    }
+    run(with_programs(program.args(extra), &workspace, &server))
+}
+
+pub fn sim(seeds: u64, from: u64, filters: &[String], extra: &[String]) -> Result {
+    let mut command = cargo_test(&["sim"]);
+    command.env("MILLSTREAM_SIM_SEEDS", seeds.to_string()).env("MILLSTREAM_SIM_FROM", from.to_string());
+    run(command.arg("--").args(filters).args(extra))
+}
+
+pub fn demo(seconds: Option<u64>, major: Option<u32>) -> Result {
+    let server = postgres::find(major)?;
+    // Only what it needs: this may be the first thing that anybody builds here.
+    run(cargo().args(["build", "--package", TESTS, "--package", "millstream-host", "--bins"]))?;
+    let workspace = Workspace::read()?;
+    let mut program = Command::new(workspace.program("demo"));
+    if let Some(seconds) = seconds {
+        program.args(["--seconds", &seconds.to_string()]);
+    }
+    run(with_programs(&mut program, &workspace, &server))
+}
+
+pub fn fmt() -> Result {
+    run(cargo().args(["fmt", "--all"]))
+}
+
+pub fn doc(open: bool) -> Result {
+    let mut command = docs();
+    if open {
+        command.args(["--package", "millstream", "--open"]);
+    }
+    run(&mut command)
+}
+
+fn docs() -> Command {
+    let mut command = cargo();
+    command.args(["doc", "--workspace", "--no-deps", "--lib"]);
+    command
+}
+
+fn with_programs<'a>(command: &'a mut Command, workspace: &Workspace, server: &Path) -> &'a mut Command {
+    command.env(SERVER, server).env(HOST, workspace.program("millstream"))
+}
