@@ -239,6 +239,10 @@ impl ChangeCapture for ScriptedCapture {
         }
     }
 
+    async fn start_line(&self) -> Result<StartLine> {
+        Ok(StartLine::NONE)
+    }
+
     async fn ready(&self, _: &StartLine) -> Result<Readiness> {
         let waiting = self.shared.state().waiting.clone();
         Ok(if waiting.is_empty() { Readiness::Ready } else { Readiness::Waiting(waiting) })
