@@ -36,6 +36,12 @@ impl Config {
         Ok(source)
     }
 
+    /// The values to tune, as the file states them.
+    pub fn settings(&self) -> Settings {
+        let SourceSection::Postgres(postgres) = &self.source;
+        settings(&self.engine, postgres)
+    }
+
     /// An engine as the file describes it, to be refined.
     ///
     /// # Errors
@@ -65,10 +71,8 @@ impl Config {
             Gap::Stop => OnGap::Stop,
             Gap::Backfill => OnGap::Backfill,
         };
-        let mut builder = Engine::builder(self.name.as_str())
-            .source(self.source()?)
-            .on_gap(on_gap)
-            .settings(settings(&self.engine, postgres));
+        let mut builder =
+            Engine::builder(self.name.as_str()).source(self.source()?).on_gap(on_gap).settings(self.settings());
         builder = match &self.dead_letters {
             Some(DeadLettersSection::Jsonl(letters)) => builder.dead_letters(JsonlDeadLetters::file(&letters.path)),
             None => builder.dead_letters(sinkless::LoggedLetters::default()),

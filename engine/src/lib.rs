@@ -5,6 +5,7 @@
 //! `topology.rs`: it makes every channel and spawns every actor.
 
 mod builder;
+mod check;
 mod engine;
 mod error;
 mod from_config;
@@ -22,6 +23,7 @@ pub mod postgres;
 
 pub use async_trait::async_trait;
 pub use builder::{EngineBuilder, OnError, OnGap, Source, SourceParts};
+pub use check::Finding;
 pub use engine::{Engine, Handle};
 pub use error::{BuildError, Drained, EndReason, StartError};
 #[doc(hidden)]

@@ -55,6 +55,14 @@ impl PostgresSource {
         capture.provisioning().clone()
     }
 
+    pub(crate) fn postgres_settings(&self) -> &PostgresSettings {
+        &self.postgres
+    }
+
+    pub(crate) fn capture_settings(&self) -> &PostgresCaptureSettings {
+        &self.capture
+    }
+
     /// The indexes.
     pub fn spec(&self) -> &SourceSpec {
         &self.spec

@@ -1,10 +1,72 @@
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use millstream::config::Config;
+use serde_json::Value;
+use ureq::Agent;
+
 use crate::cli::StatusArgs;
 use crate::exit::{Exit, Outcome};
-use millstream::config::Config;
+use crate::{control, print, status};
 
-pub fn status(_config: &Config, _args: &StatusArgs) -> Outcome {
-    Err(Exit::configuration("not there yet"))
+/// How long a host may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Says what the host of this configuration is doing.
+pub fn status(config: &Config, args: &StatusArgs) -> Outcome {
+    let Some(http) = &config.http else {
+        return Err(Exit::configuration("the configuration has no `http`: a host with it serves no status"));
+    };
+    let url = format!("http://{}/status", reachable(http.listen, "http")?);
+    let mut answer = agent().get(&url).call().map_err(|error| unreached(&url, &error))?;
+    let text = answer.body_mut().read_to_string().map_err(|error| unreached(&url, &error))?;
+    let code = answer.status().as_u16();
+    let value: Value = match serde_json::from_str(&text) {
+        Ok(value) if code == 200 => value,
+        _ => return Err(Exit::configuration(format!("what answers is no host of ours (url={url}, status={code})"))),
+    };
+    if args.json { print::line(format_args!("{value:#}")) } else { print::line(status::describe(&value)) }
 }
-pub fn control(_config: &Config, _what: &str) -> Outcome {
-    Err(Exit::configuration("not there yet"))
+
+/// Gives an order to the host of this configuration.
+pub fn control(config: &Config, order: &str) -> Outcome {
+    let Some(section) = &config.control else {
+        let remedy = "write `control: { listen: \"127.0.0.1:9465\", token_file: token }` and start the host again";
+        return Err(Exit::configuration(format!(
+            "the configuration has no `control`: a host with it takes no orders; to mend it: {remedy}"
+        )));
+    };
+    let token = control::read_token(&section.token_file)?;
+    let url = format!("http://{}/{order}", reachable(section.listen, "control")?);
+    let request = agent().post(&url).header("Authorization", format!("Bearer {}", token.expose()));
+    let mut answer = request.send_empty().map_err(|error| unreached(&url, &error))?;
+    let text = answer.body_mut().read_to_string().map_err(|error| unreached(&url, &error))?;
+    let said = text.trim_end();
+    if answer.status().is_success() {
+        return print::line(said);
+    }
+    Err(Exit::unfinished(format!("the host refuses (status={}): {said}", answer.status().as_u16())))
+}
+
+fn agent() -> Agent {
+    Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false).build().into()
+}
+
+fn unreached(url: &str, error: &ureq::Error) -> Exit {
+    Exit::configuration(format!("no host answers (url={url}): {error}"))
+}
+
+/// Where a host that listens there is reached from its own machine.
+fn reachable(listen: SocketAddr, section: &str) -> Result<SocketAddr, Exit> {
+    if listen.port() == 0 {
+        return Err(Exit::configuration(format!(
+            "`{section}.listen` takes a free port; name one, so that it can be found"
+        )));
+    }
+    let ip = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    Ok(SocketAddr::new(ip, listen.port()))
 }

@@ -1,7 +1,7 @@
 //! The program `millstream`: the reference host of the engine.
 //!
 //! `cli` says what can be asked; `run` hosts the engine, with `serve`, `control` and `until_idle` around it; `check`, `provision`
-//! and `preview` look at the source without an engine; `ask` talks to a running host. `exit` says what each ending means.
+//! and `preview` look at the source without an engine; `ask` talks to a running host, `status` words its answer. `exit` says what each ending means.
 //! Documents and reports go to standard output, logs and errors to standard error.
 
 mod ask;
@@ -9,13 +9,16 @@ mod check;
 mod cli;
 mod control;
 mod exit;
+mod findings;
 mod json_schema;
 mod logs;
 mod preview;
+mod print;
 mod provision;
 mod run;
 mod serve;
 mod signals;
+mod status;
 mod until_idle;
 
 use std::process::ExitCode;

@@ -1,7 +1,46 @@
+use millstream::config::Config;
+use millstream::core::SourceError;
+use millstream::document::{Built, DocumentBuilder, PostgresDocuments};
+use millstream::model::{IndexName, RowKey};
+
 use crate::cli::PreviewArgs;
 use crate::exit::{Exit, Outcome};
-use millstream::config::Config;
+use crate::print;
 
-pub async fn preview(_config: Config, _args: &PreviewArgs) -> Outcome {
-    Err(Exit::configuration("not there yet"))
+/// Prints one document as it would be written now, or the query that builds it.
+pub async fn preview(config: Config, args: &PreviewArgs) -> Outcome {
+    let source = config.source()?;
+    let index = IndexName::new(&args.index);
+    if source.spec().index(&index).is_none() {
+        let known: Vec<String> = source.spec().indexes().map(|index| index.name.to_string()).collect();
+        let message = format!("there is no index {index}; there are: {}", known.join(", "));
+        return Err(Exit::configuration(message));
+    }
+    let failed = |error: SourceError| Exit::configuration(format!("can't preview: {error}"));
+    let documents = source.documents(1);
+    let key = documents.key_from_id(&index, &args.id).await.map_err(failed)?;
+    if args.sql { query(&documents, &index, &key).await } else { document(&documents, &index, &key).await }
+}
+
+async fn document(documents: &PostgresDocuments, index: &IndexName, key: &RowKey) -> Outcome {
+    let reading = documents.build_many(index, std::slice::from_ref(key)).await;
+    let reading = reading.map_err(|error| Exit::configuration(format!("can't preview: {error}")))?;
+    match reading.built.into_iter().next() {
+        Some(Built::Document(document)) => print::line(document),
+        Some(Built::Respelled(own)) => {
+            Err(Exit::unfinished(format!("the row spells its key otherwise; the document's id is {}", own.to_id())))
+        }
+        _ => Err(Exit::unfinished(format!("there is no such document (index={index}, id={})", key.to_id()))),
+    }
+}
+
+/// The query, with what its parameters stand for.
+async fn query(documents: &PostgresDocuments, index: &IndexName, key: &RowKey) -> Outcome {
+    let query = documents.document_sql(index).await;
+    let query = query.map_err(|error| Exit::configuration(format!("can't preview: {error}")))?;
+    for (number, (column, value)) in key.iter().enumerate() {
+        let value = value.replace('\n', " ");
+        print::line(format_args!("-- ${}: values of {column} as text[]; for this document {value:?}", number + 1))?;
+    }
+    print::line(query)
 }

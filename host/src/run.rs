@@ -27,7 +27,7 @@ pub async fn run(config: Config, args: &RunArgs) -> Outcome {
     let (started, handle) = watch::channel(None);
     if let Some(http) = &config.http {
         let listener = listen("http", http.listen).await?;
-        tokio::spawn(serve::serve(listener, handle.clone(), metrics));
+        tokio::spawn(serve::serve(listener, config.name.as_str().into(), handle.clone(), metrics));
     }
     if let Some(section) = &config.control {
         let token = control::read_token(&section.token_file)?;

@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -19,6 +20,7 @@ pub type Started = watch::Receiver<Option<Handle>>;
 
 #[derive(Clone)]
 struct Served {
+    name: Arc<str>,
     started: Started,
     metrics: PrometheusHandle,
 }
@@ -30,13 +32,13 @@ impl Served {
 }
 
 /// Serves metrics, health and status until the process ends.
-pub async fn serve(listener: TcpListener, started: Started, metrics: PrometheusHandle) {
+pub async fn serve(listener: TcpListener, name: Arc<str>, started: Started, metrics: PrometheusHandle) {
     let routes = Router::new()
         .route("/metrics", get(show_metrics))
         .route("/livez", get(is_live))
         .route("/readyz", get(is_ready))
         .route("/status", get(show_status))
-        .with_state(Served { started, metrics });
+        .with_state(Served { name, started, metrics });
     if let Err(error) = serve_http(listener, routes).await {
         tracing::error!(%error, "metrics, health and status are no longer served");
     }
@@ -65,6 +67,12 @@ async fn is_ready(State(served): State<Served>) -> (StatusCode, &'static str) {
 }
 
 async fn show_status(State(served): State<Served>) -> Json<EngineStatus> {
-    // Before the start: the state says so.
-    Json(served.handle().map(|handle| handle.status()).unwrap_or_default())
+    Json(served.handle().map_or_else(
+        || {
+            let mut starting = EngineStatus::default();
+            starting.name = served.name.to_string();
+            starting
+        },
+        |handle| handle.status(),
+    ))
 }
