@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use millstream::config::Config;
-use millstream::{Drained, EndReason, Engine, EngineState, Handle};
+use millstream::{Drained, EndReason, Engine, EngineState, Faults, Handle};
 use tokio::runtime::{self, Runtime};
 
 use crate::json::Json;
@@ -98,5 +98,7 @@ fn engine(config: &Config, sinks: Vec<(String, Recorder)>) -> Engine {
     for (name, sink) in sinks {
         builder = builder.sink(&name, sink);
     }
-    builder.build().expect("nothing is missing")
+    // To show once that the tests of the fence lean on it: they fail under this.
+    let no_fence = std::env::var_os("MILLSTREAM_E2E_NO_FENCE").is_some();
+    builder.faults(Faults { no_fence, ..Faults::default() }).build().expect("nothing is missing")
 }

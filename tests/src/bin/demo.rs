@@ -24,7 +24,7 @@ struct Options {
 
 /// What is shown, one after the other: what it is, and the statement.
 const CHANGES: [(&str, &str); 5] = [
-    ("an update", "update products set price = price + 1 where id = 7"),
+    ("an update", "update products set price = price + 1 where id = 8"),
     ("a child moved between parents", "update orders set user_id = 1 + user_id % 100 where id = 42"),
     ("a delete, with all that hangs on it", "delete from users where id = 11"),
     ("a changed key", "update users set id = 1000001 where id = 12"),
@@ -64,9 +64,13 @@ async fn show(options: &Options) {
         println!("\n--- {what}: {statement}");
         let began = Instant::now();
         stage.run(statement).await;
+        let mut lines = tail.wait().await;
+        let first = began.elapsed();
         stage.until_confirmed().await;
-        let lines = tail.lines();
-        println!("    {} documents written and confirmed in {} ms", lines.len(), began.elapsed().as_millis());
+        lines.extend(tail.lines());
+        // What the statement names first, then what hangs on it.
+        lines.sort_by_key(|line| (!line.contains("\"op\":\"delete\""), !line.contains("\"index\":\"users\"")));
+        println!("    the first document after {} ms; all {} confirmed to the server", first.as_millis(), lines.len());
         lines.iter().take(3).for_each(|line| println!("    {}", short(line, 150)));
     }
     stage.compare().await;
@@ -161,6 +165,17 @@ impl Tail {
     fn at_end(path: PathBuf) -> Self {
         let offset = std::fs::metadata(&path).map_or(0, |file| file.len());
         Self { path, offset }
+    }
+
+    /// The next lines, once there are any.
+    async fn wait(&mut self) -> Vec<String> {
+        loop {
+            let lines = self.lines();
+            if !lines.is_empty() {
+                return lines;
+            }
+            sleep(Duration::from_millis(2)).await;
+        }
     }
 
     fn lines(&mut self) -> Vec<String> {
