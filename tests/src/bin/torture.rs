@@ -49,7 +49,8 @@ async fn main() {
     println!("torture: seed {seed}, {} minutes, {} writers, {} users", options.minutes, options.writers, options.users);
     let mut random = Random::new(seed);
 
-    let cluster = Cluster::builder().start().await;
+    // Writers that run into each other's locks are told soon.
+    let cluster = Cluster::builder().conf("deadlock_timeout = 100ms").start().await;
     let mut stage = Stage::on(&cluster, "torture").await.with_patience(Duration::from_secs(300));
     stage.run(TABLES).await;
     stage.run(&fill(options.users)).await;

@@ -67,7 +67,7 @@ impl Writer {
             1..=4 => 5 + random.below(20),
             _ => 1 + random.below(4),
         };
-        sql.try_run("begin; set local lock_timeout = '2s'; set local statement_timeout = '20s'").await?;
+        sql.try_run("begin; set local lock_timeout = '200ms'; set local statement_timeout = '20s'").await?;
         let mut saved = None;
         for _ in 0..steps {
             if saved.is_none() && random.once_in(8) {
