@@ -423,8 +423,10 @@ impl BuilderActor {
             if self.faults.drop_a_document && self.builds % 7 == 3 {
                 documents.drain(..).flat_map(|outgoing| outgoing.tickets).for_each(Ticket::settle);
             }
+            let since = Instant::now();
             // A sink that is gone has ended the run; its part is dropped with the run.
             let _ = self.parts.sinks[sink].send_async(DocumentBatch { index: index.clone(), documents, fill }).await;
+            self.meters.build_blocked.record(since.elapsed());
         }
     }
 

@@ -69,6 +69,7 @@ pub struct CaptureActor {
     ready: Option<Ack>,
     saving: Option<BoxFuture<'static, Option<Ack>>>,
     sending: Option<SendFut<'static, TicketedBatch>>,
+    sending_since: Instant,
     barrier: Option<Barrier>,
     confirmed_at: Instant,
 }
@@ -106,6 +107,7 @@ impl CaptureActor {
             ready: None,
             saving: None,
             sending: None,
+            sending_since: Instant::now(),
             barrier: None,
             confirmed_at: Instant::now(),
         }
@@ -132,7 +134,12 @@ impl CaptureActor {
                 Ok(number) = self.parts.settled.recv_async() => self.settle(number),
                 ack = next(&mut self.saving) => self.confirm(ack),
                 () = wait_until(confirm_at) => self.save(),
-                sent = next(&mut self.sending) => if sent.is_err() { return Ok(()) },
+                sent = next(&mut self.sending) => {
+                    self.meters.capture_blocked.record(self.sending_since.elapsed());
+                    if sent.is_err() {
+                        return Ok(());
+                    }
+                }
                 keepers = keepers(&mut self.barrier) => self.admit_after(keepers),
                 event = self.parts.stream.next(), if admits => self.take(event)?,
                 Ok(()) = self.parts.paused.changed(), if !draining => {}
@@ -240,6 +247,7 @@ impl CaptureActor {
         let (number, ticket) = self.parts.printer.print();
         self.ledger.admit(number, Admitted { ack, born });
         // Kept across turns of the loop: a send that is dropped half way may still arrive.
+        self.sending_since = born;
         self.sending = Some(self.parts.changes.clone().into_send_async(TicketedBatch { rows, ticket }));
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use millstream_cdc::{CoverageChange, StartLine};
-use millstream_document::DocumentBuilder;
+use millstream_core::{Diagnostic, Result};
 use millstream_model::{Fence, Generation, IndexName, RowKey};
 use millstream_sinks::FillState;
 use tokio::sync::oneshot;
@@ -76,6 +76,9 @@ impl IndexDesk {
     }
 }
 
+/// Asks what keeps an index from being built. Also makes the builder look at the source anew.
+pub type Inspect = Arc<dyn Fn() -> BoxFuture<'static, Result<Vec<Diagnostic>>> + Send + Sync>;
+
 /// What an index begins a run with.
 #[derive(Clone, Debug, Default)]
 pub struct StartState {
@@ -96,7 +99,7 @@ pub struct IndexParts {
     /// What fills it.
     pub fill: FillParts,
     /// Looks whether it can be built again.
-    pub documents: Arc<dyn DocumentBuilder>,
+    pub inspect: Inspect,
     /// Its gate.
     pub gate: GateKeeper,
     /// What it is told.
@@ -303,7 +306,7 @@ impl IndexActor {
         if self.down.is_some() {
             return;
         }
-        if let Some(reason) = obstacle(&*self.parts.documents, &self.name).await {
+        if let Some(reason) = obstacle(&self.parts.inspect, &self.name).await {
             return self.give_up(reason, false).await;
         }
         self.stop_filling();
@@ -330,7 +333,7 @@ impl IndexActor {
         if let Some(plan) = &mut self.plan {
             plan.line = plan.line.max(line);
         }
-        if let Some(reason) = obstacle(&*self.parts.documents, &self.name).await {
+        if let Some(reason) = obstacle(&self.parts.inspect, &self.name).await {
             return self.tell("needs_backfill", Some(reason));
         }
         self.parts.gate.set(Opening::Open);
@@ -437,8 +440,8 @@ async fn ended(filling: &mut Option<Filling>) -> FillEnd {
 }
 
 /// What keeps an index from being built, if anything does. Also makes the builder look at the source anew.
-async fn obstacle(documents: &dyn DocumentBuilder, index: &IndexName) -> Option<String> {
-    match documents.inspect(index).await {
+async fn obstacle(inspect: &Inspect, index: &IndexName) -> Option<String> {
+    match inspect().await {
         Ok(found) => found.iter().find(|diagnostic| diagnostic.is_error()).map(ToString::to_string),
         Err(error) => {
             tracing::warn!(%index, %error, "can't look whether the index can be built; looking again");

@@ -35,7 +35,7 @@ pub use dead_letter::{DeadLetterActor, DeadLetterDesk};
 pub use faults::Faults;
 pub use fill::FillParts;
 pub use gate::{Gate, GateKeeper, Gates, Opening};
-pub use index::{IndexActor, IndexDesk, IndexEvent, IndexParts, StartState, TroubleSource};
+pub use index::{IndexActor, IndexDesk, IndexEvent, IndexParts, Inspect, StartState, TroubleSource};
 pub use lane::{Lanes, Mailbox, SinkSet, Touch, TouchBatch};
 pub use ledger::Ledger;
 pub use meters::{IndexMeters, Meters, SinkMeters};

@@ -32,6 +32,12 @@ pub struct Meters {
     pub durable_seconds: Histogram,
     /// Documents in one build.
     pub build_documents: Histogram,
+    /// Seconds that capture waited for room in front of the resolvers.
+    pub capture_blocked: Histogram,
+    /// Seconds that a resolver waited for room in the lanes.
+    pub resolve_blocked: Histogram,
+    /// Seconds that a builder waited for room in front of the sinks.
+    pub build_blocked: Histogram,
     /// Open tickets.
     pub tickets_open: Gauge,
     /// Seconds since the oldest open ticket was admitted.
@@ -101,6 +107,8 @@ impl Meters {
             |op: &'static str| zero(counter!("millstream_changes_captured_total", "engine" => label(), "op" => op));
         let seconds =
             |stage: &'static str| histogram!("millstream_stage_seconds", "engine" => label(), "stage" => stage);
+        let blocked =
+            |stage: &'static str| histogram!("millstream_blocked_seconds", "engine" => label(), "stage" => stage);
         let batch = |stage: &'static str| histogram!("millstream_batch_size", "engine" => label(), "stage" => stage);
         Self {
             captured_upserts: captured("upsert"),
@@ -114,6 +122,9 @@ impl Meters {
             build_seconds: seconds("build"),
             durable_seconds: seconds("commit_to_durable"),
             build_documents: batch("build"),
+            capture_blocked: blocked("capture"),
+            resolve_blocked: blocked("resolve"),
+            build_blocked: blocked("build"),
             tickets_open: gauge!("millstream_tickets_open", "engine" => label()),
             oldest_ticket_seconds: gauge!("millstream_oldest_ticket_age_seconds", "engine" => label()),
             last_ack_timestamp: gauge!("millstream_last_ack_timestamp_seconds", "engine" => label()),
@@ -151,11 +162,6 @@ impl Meters {
     /// Counts a retry in place.
     pub fn retry(&self, stage: &'static str) {
         counter!("millstream_retries_total", "engine" => self.engine.to_string(), "stage" => stage).increment(1);
-    }
-
-    /// Seconds that a stage waited for room in the next one's channel.
-    pub fn blocked(&self, stage: &'static str) -> Histogram {
-        histogram!("millstream_blocked_seconds", "engine" => self.engine.to_string(), "stage" => stage)
     }
 }
 

@@ -211,7 +211,9 @@ impl ResolverActor {
             }
         }
         let touches = touches.into_iter().map(|(key, fences)| Touch { key, fences, ticket: ticket.split() }).collect();
+        let since = Instant::now();
         self.parts.lanes.send(TouchBatch { index: index.clone(), touches, sinks: self.parts.sinks, fill: false }).await;
+        self.meters.resolve_blocked.record(since.elapsed());
     }
 
     fn defer(&mut self, index: &IndexName, rows: Vec<ChangedRow>, ticket: &Ticket, tries: u32, wait: Duration) {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use futures::stream::BoxStream;
 use millstream_actors::{
     Actors, BuilderActor, BuilderParts, CaptureActor, CaptureParts, DeadLetterActor, FillParts, GateKeeper, Gates,
-    IndexActor, IndexDesk, IndexEvent, IndexParts, Lanes, Mailbox, Meters, ProgressActor, ProgressDesk, ResolverActor,
-    ResolverParts, Signals, SinkActor, SinkParts, SinkSet, StageDepth, StartState, TicketPrinter, Versions,
+    IndexActor, IndexDesk, IndexEvent, IndexParts, Inspect, Lanes, Mailbox, Meters, ProgressActor, ProgressDesk,
+    ResolverActor, ResolverParts, Signals, SinkActor, SinkParts, SinkSet, StageDepth, StartState, TicketPrinter,
+    Versions,
 };
 use millstream_cdc::CaptureEvent;
 use millstream_core::{Result, SnapshotTable};
@@ -145,8 +146,8 @@ pub(crate) fn wire(parts: &Arc<Parts>, inputs: RunInputs) -> Run {
             signals: signals.clone(),
         };
         let start: StartState = begun.states[&index].clone();
-        let keeper =
-            IndexParts { fill: filler, documents: parts.documents.clone(), gate, events, start, line: begun.line };
+        let inspect = inspect(parts, &index);
+        let keeper = IndexParts { fill: filler, inspect, gate, events, start, line: begun.line };
         actors.spawn(format!("index {index}"), IndexActor::new(keeper).run());
     }
 
@@ -168,6 +169,14 @@ pub(crate) fn wire(parts: &Arc<Parts>, inputs: RunInputs) -> Run {
     depths.publish(parts, &book, &dead_letters);
     actors.spawn("observer", Observer::new(parts.clone(), book, meters, desks.clone(), signals.clone()).run());
     Run { actors, signals, desks }
+}
+
+fn inspect(parts: &Parts, index: &IndexName) -> Inspect {
+    let (documents, index) = (parts.documents.clone(), index.clone());
+    Arc::new(move || {
+        let (documents, index) = (documents.clone(), index.clone());
+        Box::pin(async move { documents.inspect(&index).await })
+    })
 }
 
 /// Channels to look at: their senders' kept ends would keep them open, so the look is through receivers' counts.

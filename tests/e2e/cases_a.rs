@@ -172,7 +172,7 @@ async fn case_a11_p16_an_older_copy_of_the_cluster_is_recognised() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn case_a11_p16_another_cluster_is_recognised() {
-    let (one, other) = tokio::join!(Cluster::builder().start(), Cluster::builder().start());
+    let (one, other) = tokio::join!(Cluster::builder().start(), Cluster::builder().fresh().start());
     let mut stage = notes_on(&one, "a11_other").await;
     stage.run("insert into notes values (1, 'one')").await;
     stage.start().await;

@@ -86,7 +86,7 @@ fn shown(kind: &Kind, column: &str, array: bool) -> String {
     match (kind.native, array) {
         ("bytea", false) => format!("replace(encode({column}, 'base64'), E'\\n', '')"),
         ("bytea", true) => format!(
-            "(select json_agg(replace(encode(x, 'base64'), E'\\n', '') order by n) from unnest({column}) with ordinality u(x, n) having {column} is not null)"
+            "case when {column} is not null then coalesce((select json_agg(replace(encode(x, 'base64'), E'\\n', '') order by n) from unnest({column}) with ordinality u(x, n)), '[]'::json) end"
         ),
         _ => column.to_owned(),
     }

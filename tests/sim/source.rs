@@ -127,11 +127,8 @@ fn changed(transaction: &Transaction, write: &Write) -> ChangedRow {
 impl ChangeCapture for SimCapture {
     async fn identity(&self) -> Result<SourceIdentity> {
         let state = self.0.state.lock().unwrap();
-        let mut identity = SourceIdentity::default();
-        identity.system = "sim".to_owned();
-        identity.head = Position(state.head);
-        identity.durable = state.slot.then_some(Position(state.confirmed));
-        Ok(identity)
+        let durable = state.slot.then_some(Position(state.confirmed));
+        Ok(SourceIdentity { system: "sim".to_owned(), head: Position(state.head), durable, ..Default::default() })
     }
 
     async fn prepare(&self, _: &SourceSpec, mode: PrepareMode) -> Result<StartLine> {

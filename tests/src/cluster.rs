@@ -57,6 +57,7 @@ pub struct Cluster {
 pub struct ClusterBuilder {
     conf: String,
     resetwal: Vec<String>,
+    fresh: bool,
 }
 
 impl ClusterBuilder {
@@ -75,15 +76,26 @@ impl ClusterBuilder {
         self
     }
 
+    /// Initialises it anew, so that it has a system identifier of its own: copies of the template share one.
+    #[must_use]
+    pub fn fresh(mut self) -> Self {
+        self.fresh = true;
+        self
+    }
+
     /// Copies the template and starts it.
     ///
     /// # Panics
     /// When the server does not start.
     pub async fn start(self) -> Arc<Cluster> {
-        let template = template().await;
         let account = Account::choose();
-        let folder = Folder::owned_by(Some(&account));
-        copy(&template.path().join("data"), &folder.path().join("data"));
+        let folder = if self.fresh {
+            initialised().await
+        } else {
+            let folder = Folder::owned_by(Some(&account));
+            copy(&template().await.path().join("data"), &folder.path().join("data"));
+            folder
+        };
         let cluster = Cluster::unstarted(account, folder);
         cluster.configure(COMMON);
         cluster.configure(&self.conf);
@@ -314,20 +326,19 @@ impl Drop for Cluster {
 /// An initialised cluster that never ran, made once a process.
 async fn template() -> &'static Folder {
     static TEMPLATE: OnceCell<Folder> = OnceCell::const_new();
-    TEMPLATE
-        .get_or_init(|| async {
-            tokio::task::spawn_blocking(|| {
-                let account = Account::choose();
-                let folder = Folder::owned_by(Some(&account));
-                let mut command = account.command(&postgres_bin().join("initdb"));
-                command.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync", "-D"]);
-                run(command.arg(folder.path().join("data")));
-                folder
-            })
-            .await
-            .expect("initdb does not panic")
-        })
-        .await
+    TEMPLATE.get_or_init(initialised).await
+}
+
+async fn initialised() -> Folder {
+    let made = tokio::task::spawn_blocking(|| {
+        let account = Account::choose();
+        let folder = Folder::owned_by(Some(&account));
+        let mut command = account.command(&postgres_bin().join("initdb"));
+        command.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync", "-D"]);
+        run(command.arg(folder.path().join("data")));
+        folder
+    });
+    made.await.expect("initdb does not panic")
 }
 
 /// Runs a program to its end.

@@ -15,7 +15,7 @@ use millstream_cdc::{
 use millstream_core::schema::*;
 use millstream_core::{IndexSchema, Result, SnapshotTable, SourceError, SourceErrorKind, SourceSpec};
 use millstream_model::{ChangedRow, LinkValue, Operation, QualifiedTable, RowKey, Secret, Text};
-use millstream_postgres::{Manage, Password};
+use millstream_postgres::{Manage, Password, TlsMode};
 use support::{Cluster, Session};
 
 fn table(name: &str) -> QualifiedTable {
@@ -551,7 +551,10 @@ async fn p16_identity_tells_cluster_timeline_and_durable_point() {
 #[tokio::test]
 async fn heartbeats_come_back_through_the_log() {
     let cluster = Cluster::start("");
-    let _app = shop(&cluster).await;
+    let mut app = shop(&cluster).await;
+    if app.texts("select current_setting('server_version_num')").await[0].as_str() < "140000" {
+        return; // Its decoder tells no logical messages.
+    }
     let often = settings().with_heartbeat(Some(Duration::from_millis(200)));
     let capture = PostgresCapture::new(cluster.settings(), often);
     let mut live = live(&capture, &spec("users", None)).await;
@@ -643,4 +646,29 @@ async fn postgres_refused(cluster: &Cluster) {
     let error = PostgresCapture::new(postgres, settings()).identity().await.unwrap_err();
     assert_eq!(error.kind(), SourceErrorKind::Setup, "{error}");
     assert!(!format!("{error:?}").contains("hunter2"));
+}
+
+#[tokio::test]
+async fn tls_is_as_strict_as_its_mode_and_needs_no_provider_of_the_process() {
+    let cluster = Cluster::start("");
+    let mut app = shop(&cluster).await;
+    let authority = cluster.offer_tls();
+    app.run("select pg_reload_conf()").await;
+    let with = |tls: TlsMode, root: bool, host: &str| {
+        let mut postgres = cluster.settings();
+        postgres.tls = tls;
+        postgres.host = host.to_owned();
+        postgres.tls_root = root.then(|| authority.clone());
+        let capture = PostgresCapture::new(postgres, settings());
+        async move { capture.identity().await }
+    };
+    within("TLS", async { while with(TlsMode::Require, false, "127.0.0.1").await.is_err() {} }).await;
+    with(TlsMode::Disable, false, "127.0.0.1").await.unwrap();
+    with(TlsMode::Prefer, false, "127.0.0.1").await.unwrap();
+    with(TlsMode::VerifyCa, true, "127.0.0.1").await.unwrap();
+    with(TlsMode::VerifyFull, true, "localhost").await.unwrap();
+    let error = with(TlsMode::VerifyFull, true, "127.0.0.1").await.unwrap_err();
+    assert_eq!(error.kind(), SourceErrorKind::Setup, "another name: {error}");
+    let error = with(TlsMode::VerifyCa, false, "127.0.0.1").await.unwrap_err();
+    assert_eq!(error.kind(), SourceErrorKind::Setup, "an authority that nobody knows: {error}");
 }

@@ -3,8 +3,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use millstream_core::{Result, SourceError, SourceErrorKind};
-use sqlx::ConnectOptions;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
+use sqlx::{ConnectOptions, Row};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
@@ -198,8 +198,9 @@ async fn connect(settings: &PostgresSettings) -> Result<PgConnection> {
         let error = classify(&doing, error);
         if error.to_string().contains("unsupported startup parameter") { pooler(&error) } else { error }
     })?;
-    let (pinned, _): (String, i64) =
-        sqlx::query_as(GREETING).fetch_one(&mut connection).await.map_err(|error| classify(&doing, error))?;
+    // Without a prepared statement: behind a pooler others' may be in the way.
+    let row = sqlx::raw_sql(GREETING).fetch_one(&mut connection).await.map_err(|error| classify(&doing, error))?;
+    let pinned: String = row.try_get(0).map_err(|error| classify(&doing, error))?;
     if pinned != "iso_8601,hex" {
         return Err(pooler(&format!("the session's settings did not arrive (found={pinned})")));
     }

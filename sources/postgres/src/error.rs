@@ -11,6 +11,10 @@ pub fn classify(doing: &str, error: sqlx::Error) -> SourceError {
         sqlx::Error::Database(database) => {
             database.code().map_or(SourceErrorKind::Query, |code| kind_of_sqlstate(&code))
         }
+        // A certificate that is not trusted stays so until someone mends it.
+        sqlx::Error::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) => {
+            SourceErrorKind::Setup
+        }
         sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => {
             SourceErrorKind::Connection
         }

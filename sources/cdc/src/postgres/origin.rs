@@ -12,6 +12,14 @@ use crate::{Fork, Lag, SlotState, SourceIdentity};
 
 /// Asks by a replication session of its own: only that tells the timeline of now and where the earlier ones ended.
 pub(crate) async fn identity(connections: &Connections, slot: &str) -> Result<SourceIdentity> {
+    // An ordinary connection first: it finds out a pooler in between.
+    let mut lease = connections.get().await?;
+    let database: i64 = sqlx::query_scalar("select oid::int8 from pg_database where datname = current_database()")
+        .fetch_one(&mut *lease)
+        .await
+        .map_err(|error| classify("can't tell which database this is", error))?;
+    let found = Slot::read(&mut lease, slot).await?;
+    lease.keep();
     let mut session = Session::connect(connections.settings()).await?;
     let unknown = || SourceError::decode("the server did not identify itself as Postgres does");
     let rows = session.query("IDENTIFY_SYSTEM").await?;
@@ -24,13 +32,6 @@ pub(crate) async fn identity(connections: &Connections, slot: &str) -> Result<So
     let system = text(0)?.to_owned();
     let forks = if timeline > 1 { forks(&mut session, timeline).await? } else { Vec::new() };
     drop(session);
-    let mut lease = connections.get().await?;
-    let database: i64 = sqlx::query_scalar("select oid::int8 from pg_database where datname = current_database()")
-        .fetch_one(&mut *lease)
-        .await
-        .map_err(|error| classify("can't tell which database this is", error))?;
-    let found = Slot::read(&mut lease, slot).await?;
-    lease.keep();
     Ok(SourceIdentity {
         system: format!("{system}/{database}"),
         timeline,

@@ -46,8 +46,9 @@ fn run(program: &str, args: &[&str]) {
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     loop {
-        let spread = (std::process::id() % 20_000) as u16;
-        let port = 20_000 + spread + NEXT.fetch_add(1, Ordering::Relaxed) % 10_000;
+        // Processes that run side by side have neighbouring numbers: spread them.
+        let spread = (std::process::id().wrapping_mul(97) % 12_000) as u16;
+        let port = 20_000 + spread + NEXT.fetch_add(1, Ordering::Relaxed) % 90;
         if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
         }
@@ -98,6 +99,25 @@ impl Cluster {
              host replication all all scram-sha-256\n";
         std::fs::write(Path::new(&self.data()).join("pg_hba.conf"), rules).unwrap();
         run("pg_ctl", &["-D", &self.data(), "reload"]);
+    }
+
+    /// Offers TLS for the name `localhost` from the next reload on; gives the authority's certificate.
+    pub fn offer_tls(&self) -> PathBuf {
+        let folder = self.folder.path();
+        let script = "set -e; cd \"$1\"; export RANDFILE=$1/rnd
+            openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.crt -days 2 -subj /CN=authority 2>/dev/null
+            openssl req -newkey rsa:2048 -nodes -keyout data/server.key -out s.csr -subj /CN=localhost 2>/dev/null
+            printf 'subjectAltName=DNS:localhost' > ext
+            openssl x509 -req -in s.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile ext \
+              -out data/server.crt 2>/dev/null
+            chmod 600 data/server.key; echo 'ssl=on' >> data/postgresql.conf";
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh"]).arg(folder).current_dir("/");
+        if let Some(user) = unprivileged() {
+            command.uid(user);
+        }
+        assert!(command.status().unwrap().success(), "openssl made no certificates");
+        folder.join("ca.crt")
     }
 
     /// Where it is.

@@ -7,16 +7,16 @@ use sqlx::postgres::PgConnection;
 use crate::classify;
 
 /// How often a statement that waits for a lock is tried before we give up.
-const ATTEMPTS: u32 = 10;
+const ATTEMPTS: u32 = 8;
 
 /// Runs statements one by one.
 ///
-/// Those that take a strong lock wait at most two seconds for it and are tried again, so that the application's queries never
+/// Those that take a strong lock wait at most a second for it and are tried again, so that the application's queries never
 /// queue up behind ours for long. Concurrent index builds wait as they need to: they block nobody.
 pub(super) async fn run(connection: &mut PgConnection, statements: &[&str]) -> Result<()> {
     for statement in statements {
         let patient = statement.contains(" CONCURRENTLY ");
-        set_lock_timeout(connection, if patient { "0" } else { "2s" }).await?;
+        set_lock_timeout(connection, if patient { "0" } else { "1s" }).await?;
         run_one(connection, statement).await?;
         tracing::info!(statement, "changed the database's set-up");
     }
