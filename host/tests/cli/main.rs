@@ -1,1 +1,6 @@
+//! The program from outside: what it prints and with which code it ends.
 
+mod compose;
+mod files;
+mod orders;
+mod program;
