@@ -1,4 +1,4 @@
-//! What docker-compose.yml and the documentation say, held against the program: no container can be started here.
+//! What docker-compose.yml says, held against the program: a container can't be started everywhere.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::program::Place;
 
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-fn read(name: &str) -> String {
+pub fn read(name: &str) -> String {
     let path = root().join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
