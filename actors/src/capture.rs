@@ -218,6 +218,14 @@ impl CaptureActor {
                 self.coverage(notice);
                 Ok(())
             }
+            Some(Ok(CaptureEvent::Memo(memo))) => {
+                let progress = self.parts.progress.clone();
+                let saved = Box::pin(async move {
+                    progress.save_memo(memo).await;
+                });
+                self.barrier = Some(Barrier::Keepers(saved, None));
+                Ok(())
+            }
             Some(Ok(CaptureEvent::Heartbeat { age })) => {
                 (self.parts.heartbeat)(age);
                 Ok(())

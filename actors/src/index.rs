@@ -92,6 +92,8 @@ pub struct StartState {
     pub generation: Generation,
     /// Why it can't be built at present, if so.
     pub down: Option<String>,
+    /// True when that is because changes of a table are not told: the capture says when they are again.
+    pub uncovered: bool,
 }
 
 /// Everything that an index's keeper is made of.
@@ -198,7 +200,7 @@ impl IndexActor {
             FillPlan { sinks: start.needs, generation: start.generation, resume: start.resume, line: self.parts.line };
         if let Some(reason) = start.down {
             self.plan = (!start.needs.is_empty()).then_some(plan);
-            return self.give_up(reason, false).await;
+            return self.give_up(reason, start.uncovered).await;
         }
         if start.needs.is_empty() {
             self.tell("live", None);

@@ -31,6 +31,7 @@ struct Request {
 #[derive(Debug)]
 enum Change {
     Position(Position),
+    Memo(String),
     Index { index: IndexName, sinks: SinkSet, progress: IndexProgress },
 }
 
@@ -44,6 +45,11 @@ impl ProgressDesk {
     /// Saves, in every sink, a position that may then be confirmed. True once durable; false when the run is ending.
     pub async fn save_position(&self, position: Position) -> bool {
         self.save(Change::Position(position)).await
+    }
+
+    /// Saves, in every sink, what the capture is to be given by the next run. True once durable; false when the run is ending.
+    pub async fn save_memo(&self, memo: String) -> bool {
+        self.save(Change::Memo(memo)).await
     }
 
     /// Saves an index's progress in some sinks. True once durable; false when the run is ending.
@@ -109,6 +115,10 @@ impl ProgressActor {
                 for source in self.sinks.iter_mut().filter_map(|sink| sink.progress.source.as_mut()) {
                     source.position = source.position.max(*position);
                 }
+                SinkSet::all(self.sinks.len())
+            }
+            Change::Memo(memo) => {
+                self.sinks.iter_mut().for_each(|sink| sink.progress.memo = Some(memo.clone()));
                 SinkSet::all(self.sinks.len())
             }
             Change::Index { index, sinks, progress } => {

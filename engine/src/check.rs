@@ -80,8 +80,13 @@ impl PostgresSource {
         let is_told = |found: &Diagnostic| {
             found.code == "unindexed-link" && found.table.as_ref().is_some_and(|table| indexed.contains(table))
         };
+        // One grant mends all columns of a table that can't be read: said at the first.
+        let mut grants = BTreeSet::new();
+        let mut is_new = |found: &Diagnostic| {
+            found.code != "unreadable" || grants.insert((found.index.clone(), found.remedy.clone()))
+        };
         let mut found: Vec<Finding> =
-            diagnostics.into_iter().filter(|found| !is_told(found)).map(Finding::from).collect();
+            diagnostics.into_iter().filter(|found| !is_told(found) && is_new(found)).map(Finding::from).collect();
         found.extend(coverage);
         found.extend(self.connections(settings).await?);
         Ok(found)

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use millstream_actors::{SinkProgress, SinkSet, StartState, Waits, highest_epoch, of_index, save};
-use millstream_cdc::{Continuity, PrepareMode, SourceIdentity, StartLine};
+use millstream_cdc::{Continuity, CoverageChange, CoverageNotice, PrepareMode, SourceIdentity, StartLine};
 use millstream_core::{Diagnostic, SourceError};
 use millstream_model::{Epoch, Generation, IndexMapping, IndexName, KeyColumns, RowKey, SourcePoint, Text};
 use millstream_sinks::{FillState, IndexProgress, Progress, SinkErrorKind};
@@ -47,16 +47,24 @@ pub(crate) async fn begin(parts: &Parts) -> Result<Begun, StartError> {
     let down = validate(parts, &progress).await?;
     let identity = parts.capture.identity().await?;
     let mode = mode(parts, &identity, &mut progress)?;
-    let line = parts.capture.prepare(&parts.spec, mode).await?;
+    let memo = progress.iter().find_map(|sink| sink.progress.memo.clone());
+    let prepared = parts.capture.prepare(&parts.spec, mode, memo.as_deref()).await?;
+    let line = prepared.line;
     let identity = parts.capture.identity().await?;
     let epoch = Epoch(highest_epoch(&progress).0 + 1);
     let mut states = BTreeMap::new();
+    let uncovered = heed(parts, &prepared.notices, &mut progress)?;
     for mapping in &mappings {
         let mut state = start_state(&progress, mapping);
         state.down = down.get(&mapping.index).map(ToString::to_string);
+        if let Some(reason) = uncovered.get(&mapping.index) {
+            state.down = Some(reason.clone());
+            state.uncovered = true;
+        }
         states.insert(mapping.index.clone(), state);
     }
     for sink in &mut progress {
+        sink.progress.memo.clone_from(&prepared.memo);
         note(sink, &identity, epoch, &states, &mappings);
         // Durable before the first write of the epoch.
         save(sink, &parts.settings).await;
@@ -132,6 +140,36 @@ fn mode(parts: &Parts, identity: &SourceIdentity, progress: &mut [SinkProgress])
     Ok(PrepareMode::StartOver)
 }
 
+/// What happened to tables while nobody watched: the indexes that read them must be filled again, once their changes are told.
+/// One that was never filled must not begin with a table that is not covered.
+fn heed(
+    parts: &Parts,
+    notices: &[CoverageNotice],
+    progress: &mut [SinkProgress],
+) -> Result<BTreeMap<IndexName, String>, StartError> {
+    let mut uncovered = BTreeMap::new();
+    for notice in notices {
+        for index in parts.spec.indexes_of(&notice.table) {
+            let (reason, is_broken) = match &notice.change {
+                CoverageChange::Broken { reason, remedy } => (format!("{reason}; to mend it: {remedy}"), true),
+                CoverageChange::Rewritten { reason, .. } => (reason.clone(), false),
+                _ => continue,
+            };
+            if is_broken && of_index(progress, &index.name).is_empty() {
+                return Err(SourceError::setup(reason).context(format_args!("index {}", index.name)).into());
+            }
+            tracing::warn!(index = %index.name, reason, "a table changed while nobody watched; the index is filled again");
+            for kept in progress.iter_mut().filter_map(|sink| sink.progress.indexes.get_mut(&index.name)) {
+                kept.state = FillState::NeedsBackfill(reason.clone());
+            }
+            if is_broken {
+                uncovered.insert(index.name.clone(), reason);
+            }
+        }
+    }
+    Ok(uncovered)
+}
+
 /// What one index begins with, from what every sink keeps of it.
 fn start_state(progress: &[SinkProgress], mapping: &IndexMapping) -> StartState {
     let kept = of_index(progress, &mapping.index);
@@ -158,7 +196,7 @@ fn start_state(progress: &[SinkProgress], mapping: &IndexMapping) -> StartState 
         .map(|after| after.map(key_of));
     let fresh = !needs.is_empty() && resume.is_none();
     let generation = if fresh { Generation(generation.0 + 1) } else { generation };
-    StartState { needs, all, resume, generation, down: None }
+    StartState { needs, all, resume, generation, down: None, uncovered: false }
 }
 
 /// What is kept, unless it is of another schema or mapping. Hashes of another version of hashing are taken over.

@@ -43,8 +43,7 @@ pub async fn run(config: Config, args: &RunArgs) -> Outcome {
     };
     started.send_replace(Some(handle.clone()));
     let reason = host(&handle, &mut signals, deadline, args.until_idle).await;
-    tracing::info!(reason = %reason, "the engine has ended");
-    Exit::of(&reason)
+    Exit::of(&reason).inspect(|()| tracing::info!("drained"))
 }
 
 /// Waits for the first of: the engine's end, a signal, idleness. The latter two drain it; a second signal aborts.

@@ -273,5 +273,11 @@ fn progress() -> Progress {
         ("fourth".into(), of(FillState::Backfilling(None))),
     ]);
     let source = SourcePoint { system: "7/shop".to_owned(), timeline: 3, position: Position(u64::MAX) };
-    Progress { format: Progress::FORMAT, epoch: Epoch(41), source: Some(source), indexes }
+    Progress {
+        format: Progress::FORMAT,
+        epoch: Epoch(41),
+        source: Some(source),
+        memo: Some("as they were".to_owned()),
+        indexes,
+    }
 }

@@ -31,6 +31,9 @@ pub struct Progress {
     pub epoch: Epoch,
     /// Which source the documents came from.
     pub source: Option<SourcePoint>,
+    /// What the capture asked to be given back: how the tables looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memo: Option<String>,
     /// Each index's own.
     pub indexes: BTreeMap<IndexName, IndexProgress>,
 }

@@ -11,5 +11,6 @@ mod cases_g;
 mod cases_h;
 mod names;
 mod promises;
+mod stopped;
 mod values;
 mod words;

@@ -6,8 +6,8 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use millstream::async_trait;
 use millstream_cdc::{
-    Ack, CaptureEvent, ChangeBatch, ChangeCapture, Confirm, KeyRange, Lag, PrepareMode, Readiness, SourceIdentity,
-    StartLine,
+    Ack, CaptureEvent, ChangeBatch, ChangeCapture, Confirm, KeyRange, Lag, PrepareMode, Prepared, Readiness,
+    SourceIdentity, StartLine,
 };
 use millstream_core::schema::{
     Cardinality, Field, FieldKind, FieldType, IndexSchema, JoinPair, Path, Relation, ValueType,
@@ -131,7 +131,7 @@ impl ChangeCapture for SimCapture {
         Ok(SourceIdentity { system: "sim".to_owned(), head: Position(state.head), durable, ..Default::default() })
     }
 
-    async fn prepare(&self, _: &SourceSpec, mode: PrepareMode) -> Result<StartLine> {
+    async fn prepare(&self, _: &SourceSpec, mode: PrepareMode, _: Option<&str>) -> Result<Prepared> {
         self.0.dawdle(5).await;
         {
             let mut state = self.0.state.lock().unwrap();
@@ -145,7 +145,7 @@ impl ChangeCapture for SimCapture {
                 state.confirmed = state.head;
             }
         }
-        self.start_line().await
+        Ok(Prepared::at(self.start_line().await?))
     }
 
     async fn start_line(&self) -> Result<StartLine> {

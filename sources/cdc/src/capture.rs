@@ -5,7 +5,7 @@ use futures::stream::BoxStream;
 use millstream_core::{Result, SnapshotTable, SourceSpec};
 use millstream_model::{Fence, Position, RowKey};
 
-use crate::{CaptureEvent, SourceIdentity};
+use crate::{CaptureEvent, CoverageNotice, SourceIdentity};
 
 /// Tells what changed in a source.
 ///
@@ -26,7 +26,10 @@ pub trait ChangeCapture: Send + Sync {
     /// # Errors
     /// `Setup` with the exact statements when coverage is missing and may not be made; `Gap` when the durable point is
     /// unusable and `mode` says [`PrepareMode::Resume`]; `Held` when another process keeps it beyond the configured wait.
-    async fn prepare(&self, spec: &SourceSpec, mode: PrepareMode) -> Result<StartLine>;
+    ///
+    /// `memo` is what an earlier run was given to remember: by it, tables that changed without an event while nobody watched are
+    /// found. With [`PrepareMode::Resume`], a table whose changes can't be told is no error but one of the notices.
+    async fn prepare(&self, spec: &SourceSpec, mode: PrepareMode, memo: Option<&str>) -> Result<Prepared>;
 
     /// A start line as of now: what a snapshot must wait for so that it sees all that was told so far.
     ///
@@ -77,6 +80,24 @@ pub trait ChangeCapture: Send + Sync {
     /// Waits, after the live stream was dropped, until what was confirmed has reached the source and the durable point is
     /// free for others. Without it a clean stop may be followed by a replay.
     async fn close(&self) {}
+}
+
+/// What [`ChangeCapture::prepare`] found.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// What a snapshot must wait for.
+    pub line: StartLine,
+    /// What happened to tables while nobody watched: broken or rewritten.
+    pub notices: Vec<CoverageNotice>,
+    /// To be saved together with what the notices led to, and given back to the next run. `None`: nothing to remember.
+    pub memo: Option<String>,
+}
+
+impl Prepared {
+    /// Nothing happened, nothing is to be remembered.
+    pub fn at(line: StartLine) -> Self {
+        Self { line, notices: Vec::new(), memo: None }
+    }
 }
 
 /// Whether the durable point must be the one that was left.

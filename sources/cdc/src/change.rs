@@ -37,6 +37,8 @@ pub enum CaptureEvent {
     Changes(ChangeBatch),
     /// What is told of a table changed: changes may have been missed.
     Coverage(CoverageNotice),
+    /// What the next run is to be given: saved once all events before it are dealt with.
+    Memo(String),
     /// The capture's own heartbeat came back through the log: `age` is how long it took, by one clock.
     Heartbeat {
         /// From its writing to its arrival here.

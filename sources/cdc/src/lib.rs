@@ -11,7 +11,7 @@ mod postgres;
 pub mod scripted;
 
 pub use ack::{Ack, Confirm};
-pub use capture::{ChangeCapture, KeyRange, Lag, PrepareMode, Readiness, SlotState, StartLine};
+pub use capture::{ChangeCapture, KeyRange, Lag, PrepareMode, Prepared, Readiness, SlotState, StartLine};
 pub use change::{CaptureEvent, Change, ChangeBatch, CoverageChange, CoverageNotice};
 pub use identity::{Continuity, Fork, SourceIdentity};
 pub use postgres::{PostgresCapture, PostgresCaptureSettings};

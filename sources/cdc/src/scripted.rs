@@ -11,8 +11,8 @@ use millstream_model::{ChangedRow, Position, QualifiedTable, RowKey};
 use tokio::sync::watch;
 
 use crate::{
-    Ack, CaptureEvent, ChangeBatch, ChangeCapture, Confirm, CoverageNotice, KeyRange, Lag, PrepareMode, Readiness,
-    SourceIdentity, StartLine,
+    Ack, CaptureEvent, ChangeBatch, ChangeCapture, Confirm, CoverageNotice, KeyRange, Lag, PrepareMode, Prepared,
+    Readiness, SourceIdentity, StartLine,
 };
 
 /// A log that a test writes and a capture reads. Deterministic: nothing happens but what the [`Script`] says.
@@ -223,7 +223,7 @@ impl ChangeCapture for ScriptedCapture {
         Ok(SourceIdentity { head: head.max().unwrap_or_default(), durable, ..state.identity.clone() })
     }
 
-    async fn prepare(&self, _: &SourceSpec, mode: PrepareMode) -> Result<StartLine> {
+    async fn prepare(&self, _: &SourceSpec, mode: PrepareMode, _: Option<&str>) -> Result<Prepared> {
         let mut state = self.shared.state();
         state.prepared.push(mode);
         if let Some(error) = state.refuse_prepare.pop_front() {
@@ -234,7 +234,7 @@ impl ChangeCapture for ScriptedCapture {
             _ => {
                 state.identity.durable.get_or_insert_default();
                 state.identity.lost = None;
-                Ok(StartLine::NONE)
+                Ok(Prepared::at(StartLine::NONE))
             }
         }
     }

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_model::{KeyColumns, QualifiedTable};
-use millstream_postgres::provision::{Facts, Finding, Needs, Relation};
+use millstream_postgres::provision::{Facts, Finding, Needs};
+
+use super::memo::Memo;
 
 /// What happened to one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,21 +23,37 @@ pub(crate) enum Turn {
 }
 
 /// What is known from before.
+#[derive(Clone)]
 pub(crate) struct Coverage {
     needs: Needs,
     /// The keys by which documents were filled.
     keys: BTreeMap<QualifiedTable, KeyColumns>,
     facts: Facts,
+    memo: Memo,
     broken: BTreeSet<QualifiedTable>,
 }
 
 impl Coverage {
-    pub(crate) fn new(needs: Needs, facts: Facts) -> Self {
+    /// Goes on from what was remembered, if anything was: says also what happened since.
+    pub(crate) fn resume(
+        needs: Needs,
+        facts: Facts,
+        memo: Option<Memo>,
+        found: &[Finding],
+    ) -> (Self, Vec<(QualifiedTable, Turn)>) {
         let keys = needs
             .tables()
             .filter_map(|need| Some((need.table.clone(), facts.root(&need.table)?.identity.key.clone().into())))
             .collect();
-        Self { needs, keys, facts, broken: BTreeSet::new() }
+        let memo = memo.unwrap_or_else(|| Memo::of(&needs, &facts));
+        let mut coverage = Self { needs, keys, facts: facts.clone(), memo, broken: BTreeSet::new() };
+        let turns = coverage.look(facts, found);
+        (coverage, turns)
+    }
+
+    /// What to remember across restarts.
+    pub(crate) fn memo(&self) -> &Memo {
+        &self.memo
     }
 
     pub(crate) fn needs(&self) -> &Needs {
@@ -48,6 +66,7 @@ impl Coverage {
 
     /// Takes a new look: what turned for each table. `found` is what is wrong with `now`.
     pub(crate) fn look(&mut self, now: Facts, found: &[Finding]) -> Vec<(QualifiedTable, Turn)> {
+        let memo = Memo::of(&self.needs, &now);
         let mut turns = Vec::new();
         for need in self.needs.tables() {
             let table = &need.table;
@@ -58,10 +77,11 @@ impl Coverage {
                     }
                 }
                 None if self.broken.remove(table) => turns.push((table.clone(), Turn::Mended)),
-                None => turns.extend(self.changes(table, &now).into_iter().map(|turn| (table.clone(), turn))),
+                None => turns.extend(self.changes(table, &memo).into_iter().map(|turn| (table.clone(), turn))),
             }
         }
         self.facts = now;
+        self.memo = memo;
         turns
     }
 
@@ -83,39 +103,32 @@ impl Coverage {
         })
     }
 
-    fn changes(&self, table: &QualifiedTable, now: &Facts) -> Vec<Turn> {
-        let (Some(was), Some(is)) = (self.facts.root(table), now.root(table)) else { return Vec::new() };
+    /// What happened to a table between two looks, however far apart.
+    fn changes(&self, table: &QualifiedTable, now: &Memo) -> Vec<Turn> {
+        let (Some(was), Some(is)) = (self.memo.table(table), now.table(table)) else { return Vec::new() };
         if was.oid != is.oid {
             return vec![Turn::Blinked { reason: format!("the table was dropped and made anew (table={table})") }];
         }
-        let publication = |facts: &Facts| {
-            facts.publication.as_ref().map(|publication| (publication.oid, publication.version.clone()))
-        };
-        if publication(&self.facts) != publication(now) || was.membership != is.membership {
+        if was.key != is.key {
+            return vec![Turn::Rewritten { reason: format!("the primary key changed (table={table})") }];
+        }
+        if self.memo.publication != now.publication || was.membership != is.membership {
             return vec![Turn::Blinked { reason: format!("the publication was changed under us (table={table})") }];
         }
-        let before: BTreeMap<u32, &Relation> = self.facts.leaves(table).map(|leaf| (leaf.oid, leaf)).collect();
-        let after: BTreeMap<u32, &Relation> = now.leaves(table).map(|leaf| (leaf.oid, leaf)).collect();
         let mut turns = Vec::new();
-        for gone in before.values().filter(|leaf| !after.contains_key(&leaf.oid)) {
-            turns.push(Turn::Rewritten { reason: format!("a partition was taken away (partition={})", gone.relation) });
+        for (_, gone) in was.leaves.iter().filter(|(oid, _)| !is.leaves.contains_key(oid)) {
+            let reason = format!("a partition was taken away (partition={})", gone.relation());
+            turns.push(Turn::Rewritten { reason });
         }
-        for leaf in after.values() {
-            match before.get(&leaf.oid) {
-                Some(old) if is_rewritten(old, leaf) => turns.push(Turn::Rewritten {
-                    reason: format!("the table was rewritten by a change of its columns (table={})", leaf.relation),
+        for (oid, leaf) in &is.leaves {
+            match was.leaves.get(oid) {
+                Some(old) if old.is_rewritten(leaf) => turns.push(Turn::Rewritten {
+                    reason: format!("the table was rewritten by a change of its columns (table={})", leaf.relation()),
                 }),
-                None if !leaf.born_as_leaf => turns.push(Turn::Attached { leaf: leaf.relation.clone() }),
+                None if !leaf.born_as_leaf => turns.push(Turn::Attached { leaf: leaf.relation() }),
                 _ => {}
             }
         }
         turns
     }
-}
-
-/// A new file alone is a VACUUM FULL or a TRUNCATE, a new definition alone no rewrite; both together are one, unless the
-/// column is new.
-fn is_rewritten(was: &Relation, is: &Relation) -> bool {
-    was.file != is.file
-        && was.columns.iter().any(|(number, column)| is.columns.get(number).is_some_and(|now| now != column))
 }

@@ -10,6 +10,7 @@ mod confirm;
 mod coverage;
 mod decode;
 mod keys;
+mod memo;
 mod origin;
 mod prepare;
 mod pump;
@@ -26,14 +27,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use futures::stream::{self, BoxStream};
+use futures::stream::BoxStream;
 use millstream_core::{Result, SnapshotTable, SourceError, SourceErrorKind, SourceSpec};
 use millstream_model::RowKey;
-use millstream_postgres::provision::{Facts, Needs};
+use millstream_postgres::provision::Needs;
 use millstream_postgres::slot::Slot;
 use millstream_postgres::{Connections, PostgresProvisioning, PostgresSettings};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -58,15 +60,9 @@ pub struct PostgresCapture {
     provisioning: PostgresProvisioning,
     crossed: start_line::Crossed,
     // Both locks are held for a moment only, never across an await.
-    prepared: Mutex<Option<Prepared>>,
+    prepared: Mutex<Option<Coverage>>,
     marks: Mutex<Option<Arc<Marks>>>,
     tasks: TaskTracker,
-}
-
-#[derive(Clone)]
-struct Prepared {
-    needs: Needs,
-    facts: Facts,
 }
 
 impl PostgresCapture {
@@ -145,13 +141,17 @@ impl ChangeCapture for PostgresCapture {
         origin::identity(&self.connections, &self.settings.slot).await.map_err(|error| self.connections.judge(error))
     }
 
-    async fn prepare(&self, spec: &SourceSpec, mode: PrepareMode) -> Result<StartLine> {
-        self.connections.forget_idle();
+    async fn prepare(&self, spec: &SourceSpec, mode: PrepareMode, memo: Option<&str>) -> Result<crate::Prepared> {
         let needs = Needs::of(spec);
-        let facts = prepare::prepare(&self.connections, &self.provisioning, &self.settings, &needs, mode).await?;
+        let (facts, found) =
+            prepare::prepare(&self.connections, &self.provisioning, &self.settings, &needs, mode).await?;
         let line = start_line::read_start_line(&self.connections).await?;
-        *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = Some(Prepared { needs, facts });
-        Ok(line)
+        let memo = memo.filter(|_| mode == PrepareMode::Resume).and_then(memo::Memo::read);
+        let (coverage, turns) = Coverage::resume(needs, facts, memo, &found);
+        let notices = turns.into_iter().map(|(table, turn)| watch::notice_of_the_past(table, turn, line)).collect();
+        let memo = Some(coverage.memo().text());
+        *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = Some(coverage);
+        Ok(crate::Prepared { line, notices, memo })
     }
 
     async fn start_line(&self) -> Result<StartLine> {
@@ -164,17 +164,16 @@ impl ChangeCapture for PostgresCapture {
 
     async fn live(&self) -> Result<BoxStream<'static, Result<CaptureEvent>>> {
         let prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Prepared { needs, facts } =
-            prepared.ok_or_else(|| SourceError::setup("live was asked for before prepare"))?;
-        let stream = self.open(facts.server.version).await?;
+        let coverage = prepared.ok_or_else(|| SourceError::setup("live was asked for before prepare"))?;
+        let stream = self.open(coverage.facts().server.version).await?;
         let marks = Arc::new(Marks::default());
         *self.marks.lock().unwrap_or_else(PoisonError::into_inner) = Some(marks.clone());
         let stop = CancellationToken::new();
-        let tables = Tables::new(tables::leaves(&facts, &needs));
+        let tables = Tables::new(tables::leaves(coverage.facts(), coverage.needs()));
         let parts = watch::WatchParts {
             connections: self.connections.clone(),
             provisioning: self.provisioning.clone(),
-            coverage: Coverage::new(needs, facts),
+            coverage,
             heartbeat: self.settings.heartbeat,
             inspect_interval: self.settings.inspect_interval,
         };
@@ -187,10 +186,12 @@ impl ChangeCapture for PostgresCapture {
         self.tasks.spawn(pump.run(out, stop.clone()));
         // Dropping the stream drops the guard: both tasks end, and the slot is free.
         let guard = stop.drop_guard();
-        Ok(stream::unfold((events, guard), |(mut events, guard)| async move {
-            events.recv().await.map(|event| (event, (events, guard)))
-        })
-        .boxed())
+        let events = ReceiverStream::new(events);
+        Ok(events
+            .inspect(move |_| {
+                let _held = &guard;
+            })
+            .boxed())
     }
 
     async fn snapshot(

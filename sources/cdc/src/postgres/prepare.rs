@@ -22,7 +22,7 @@ pub(crate) async fn prepare(
     settings: &PostgresCaptureSettings,
     needs: &Needs,
     mode: PrepareMode,
-) -> Result<Facts> {
+) -> Result<(Facts, Vec<Finding>)> {
     let slot = &settings.slot;
     if !is_slot_name(slot) {
         return Err(SourceError::setup(format!("this is no name for a replication slot (slot={slot})"))
@@ -36,18 +36,23 @@ pub(crate) async fn prepare(
     let unmendable = |finding: &&Finding| {
         !finding.advice && (finding.remedies.is_empty() || finding.remedies.iter().any(|remedy| !remedy.manageable))
     };
-    let found = provisioning.findings(&facts, needs);
+    let found = refusable(provisioning.findings(&facts, needs), mode);
     if found.iter().any(|finding| unmendable(&finding)) {
         return Err(provisioning.refusal(&found).expect("something is wrong"));
     }
     let (facts, found) = provisioning.ensure(needs).await?;
-    if let Some(refusal) = provisioning.refusal(&found) {
+    if let Some(refusal) = provisioning.refusal(&refusable(found.clone(), mode)) {
         return Err(refusal);
     }
     if mode != PrepareMode::Resume {
         make(connections, settings, mode).await?;
     }
-    Ok(facts)
+    Ok((facts, found))
+}
+
+/// What stops everything. When indexes were filled already, a table that is not covered stops only those that read it.
+fn refusable(found: Vec<Finding>, mode: PrepareMode) -> Vec<Finding> {
+    found.into_iter().filter(|finding| mode != PrepareMode::Resume || finding.table.is_none()).collect()
 }
 
 async fn read(connections: &Connections, name: &str) -> Result<Option<Slot>> {

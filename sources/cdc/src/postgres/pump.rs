@@ -232,6 +232,7 @@ impl<S: LogStream> Pump<S> {
     fn hear(&mut self, news: News) -> Result<()> {
         match news {
             News::Coverage(notice) => self.batcher.push_event(CaptureEvent::Coverage(notice)),
+            News::Memo(memo) => self.batcher.push_event(CaptureEvent::Memo(memo)),
             News::Leaves(leaves) => self.tables.leaves = leaves,
             News::Stopping(error) => return Err(error),
         }

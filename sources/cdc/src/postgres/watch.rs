@@ -30,6 +30,7 @@ const MESSAGES_SINCE: u32 = 140_000;
 /// What the watch tells the pump.
 pub(crate) enum News {
     Coverage(CoverageNotice),
+    Memo(String),
     Leaves(Leaves),
     Stopping(SourceError),
 }
@@ -302,13 +303,21 @@ impl Watch {
             facts.relations.iter().map(|relation| relation.oid).collect()
         };
         let before = relations(self.coverage.facts());
+        let memo = self.coverage.memo().clone();
         let turns = self.coverage.look(now, &found);
         if relations(self.coverage.facts()) != before {
             let leaves = leaves(self.coverage.facts(), self.coverage.needs());
             let _ = self.news.send(News::Leaves(leaves)).await;
         }
         for (table, turn) in turns {
-            self.tell(table, turn).await?;
+            if let Err(error) = self.tell(table, turn).await {
+                // What is not told now is found by the next run, from what was remembered before.
+                let _ = self.news.send(News::Stopping(error)).await;
+                return Ok(());
+            }
+        }
+        if *self.coverage.memo() != memo {
+            let _ = self.news.send(News::Memo(self.coverage.memo().text())).await;
         }
         let manageable = found.iter().filter(|finding| !finding.advice).flat_map(|finding| &finding.remedies);
         if self.mending.is_none() && manageable.clone().any(|remedy| remedy.manageable) {
@@ -360,6 +369,19 @@ impl Watch {
             Err(_) => Ok(true),
         }
     }
+}
+
+/// What happened to a table while nobody watched, as its indexes are told.
+pub(crate) fn notice_of_the_past(table: QualifiedTable, turn: Turn, start_line: StartLine) -> CoverageNotice {
+    let change = match turn {
+        Turn::Broken { reason, remedy } => CoverageChange::Broken { reason, remedy },
+        Turn::Mended => CoverageChange::Mended { start_line },
+        Turn::Blinked { reason } | Turn::Rewritten { reason } => CoverageChange::Rewritten { reason, start_line },
+        Turn::Attached { leaf } => {
+            CoverageChange::Rewritten { reason: format!("a partition was attached (partition={leaf})"), start_line }
+        }
+    };
+    CoverageNotice { table, change }
 }
 
 async fn mended(mending: &mut Option<BoxFuture<'static, Result<()>>>) -> Result<()> {

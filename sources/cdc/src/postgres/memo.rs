@@ -1,0 +1,99 @@
+//! What is remembered of the tables across restarts, so that what changed without an event while nobody watched is noticed.
+
+use std::collections::BTreeMap;
+
+use millstream_model::QualifiedTable;
+use millstream_postgres::provision::{Facts, Needs};
+use serde::{Deserialize, Serialize};
+
+/// The tables as they were at some moment: an opaque text for whoever keeps it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Memo {
+    /// The publication's number and version.
+    pub(crate) publication: Option<(i64, String)>,
+    tables: Vec<TableMemo>,
+}
+
+/// One table of the schemas.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TableMemo {
+    schema: String,
+    name: String,
+    /// Changes when it is dropped and made again.
+    pub(crate) oid: u32,
+    /// Changes when it is taken out of the publication and put back.
+    pub(crate) membership: Option<i64>,
+    /// Its primary key.
+    pub(crate) key: Vec<String>,
+    /// Its leaves, itself if it has none, by number.
+    pub(crate) leaves: BTreeMap<u32, LeafMemo>,
+}
+
+/// One relation that holds rows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LeafMemo {
+    schema: String,
+    name: String,
+    file: i64,
+    columns: BTreeMap<i64, String>,
+    /// True when it was made as a leaf, so that it never had rows that were not told.
+    pub(crate) born_as_leaf: bool,
+}
+
+impl Memo {
+    /// The tables as they are.
+    pub(crate) fn of(needs: &Needs, facts: &Facts) -> Self {
+        let tables = needs.tables().filter_map(|need| {
+            let root = facts.root(&need.table)?;
+            let leaves = facts.leaves(&need.table).map(|leaf| {
+                let memo = LeafMemo {
+                    schema: leaf.relation.schema().to_owned(),
+                    name: leaf.relation.table().to_owned(),
+                    file: leaf.file,
+                    columns: leaf.columns.clone(),
+                    born_as_leaf: leaf.born_as_leaf,
+                };
+                (leaf.oid, memo)
+            });
+            Some(TableMemo {
+                schema: need.table.schema().to_owned(),
+                name: need.table.table().to_owned(),
+                oid: root.oid,
+                membership: root.membership,
+                key: root.identity.key.iter().map(ToString::to_string).collect(),
+                leaves: leaves.collect(),
+            })
+        });
+        let publication = facts.publication.as_ref().map(|publication| (publication.oid, publication.version.clone()));
+        Self { publication, tables: tables.collect() }
+    }
+
+    /// Reads what was kept; `None` when it is of another version.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// The text to keep.
+    pub(crate) fn text(&self) -> String {
+        serde_json::to_string(self).expect("a memo is plain data")
+    }
+
+    /// One table.
+    pub(crate) fn table(&self, table: &QualifiedTable) -> Option<&TableMemo> {
+        self.tables.iter().find(|memo| memo.schema == table.schema() && memo.name == table.table())
+    }
+}
+
+impl LeafMemo {
+    /// Its name.
+    pub(crate) fn relation(&self) -> QualifiedTable {
+        QualifiedTable::new(&self.schema, &self.name)
+    }
+
+    /// A new file alone is a VACUUM FULL or a TRUNCATE, a new definition alone no rewrite; both together are one, unless the
+    /// column is new.
+    pub(crate) fn is_rewritten(&self, is: &Self) -> bool {
+        self.file != is.file
+            && self.columns.iter().any(|(number, column)| is.columns.get(number).is_some_and(|now| now != column))
+    }
+}
