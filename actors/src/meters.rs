@@ -102,6 +102,7 @@ impl Meters {
         sinks: impl IntoIterator<Item = &'a str>,
     ) -> Self {
         let engine: Arc<str> = engine.into();
+        zero_rare(&engine);
         let label = || engine.to_string();
         let captured =
             |op: &'static str| zero(counter!("millstream_changes_captured_total", "engine" => label(), "op" => op));
@@ -192,6 +193,24 @@ fn sink_meters(engine: &str, sink: &str) -> SinkMeters {
         write_seconds: histogram!("millstream_stage_seconds", &stage),
         write_documents: histogram!("millstream_batch_size", &stage),
         retries: zero(counter!("millstream_sink_retries_total", &labels)),
+    }
+}
+
+/// Lets the rare counters start at 0, so that an alert on their rate sees the first one, too.
+fn zero_rare(engine: &str) {
+    const SOURCE: &[&str] = &["connection", "setup", "held", "gap", "decode", "query", "unknown_column", "unsupported"];
+    const SINK: &[&str] = &["retry", "setup", "broken", "taken_over"];
+    const RUN: &[&str] = &["ticket_dropped", "panic", "ended_early"];
+    let stages: [(&'static str, &[&[&'static str]]); 4] =
+        [("resolve", &[SOURCE]), ("build", &[SOURCE]), ("sink", &[SINK]), ("run", &[SOURCE, SINK, RUN])];
+    for (stage, lists) in stages {
+        for kind in lists.iter().flat_map(|list| list.iter().copied()) {
+            counter!("millstream_errors_total", "engine" => engine.to_owned(), "stage" => stage, "kind" => kind)
+                .increment(0);
+        }
+    }
+    for stage in ["resolve", "build", "backfill"] {
+        counter!("millstream_retries_total", "engine" => engine.to_owned(), "stage" => stage).increment(0);
     }
 }
 

@@ -13,4 +13,5 @@ mod names;
 mod promises;
 mod stopped;
 mod values;
+mod watching;
 mod words;
