@@ -173,6 +173,15 @@ impl Lease {
     }
 }
 
+impl Drop for Lease {
+    /// One that is not kept has most likely lost its server, and those that are idle with it: each would fail its next caller.
+    fn drop(&mut self) {
+        if self.connection.is_some() {
+            self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        }
+    }
+}
+
 impl Deref for Lease {
     type Target = PgConnection;
 
