@@ -103,11 +103,14 @@ fn declared(kind: &Kind) -> String {
 }
 
 /// A stage with one column for each kind, once plain and once as an array.
-async fn table_of_values(test: &str) -> Stage {
+async fn table_of_values(test: &str) -> (Stage, Vec<&'static Kind>) {
     let mut stage = Stage::new(test).await;
     stage.run(TYPES).await;
+    // Some servers are built without XML.
+    let xml = stage.sql.try_run("select '<a/>'::xml").await.is_ok();
+    let kinds: Vec<&Kind> = KINDS.iter().filter(|kind| xml || kind.native != "xml").collect();
     let (mut columns, mut fields, mut pairs) = (String::new(), String::new(), Vec::new());
-    for (at, kind) in KINDS.iter().enumerate() {
+    for (at, kind) in kinds.iter().enumerate() {
         let declared = declared(kind);
         let _ = write!(columns, ", c{at} {native}, a{at} {native}[]", native = kind.native);
         let _ = write!(
@@ -122,13 +125,13 @@ async fn table_of_values(test: &str) -> Stage {
     // Put together as text: the json functions take a hundred arguments at most, and json_each trips over \u0000.
     let oracle = format!(r#"select id, '{{"id":' || id || {} || '}}' from vals"#, pairs.join(" || "));
     stage.index("vals", &format!("table: vals\nfields:\n  id: integer{fields}\n"), &oracle);
-    stage
+    (stage, kinds)
 }
 
 /// Sets every column of a row to its value number `at` (of those it has), and every array to all values and a NULL.
-fn assignments(at: usize) -> String {
+fn assignments(kinds: &[&Kind], at: usize) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
-    let each = KINDS.iter().enumerate().map(|(number, kind)| {
+    let each = kinds.iter().enumerate().map(|(number, kind)| {
         let value = kind.values[at % kind.values.len()];
         let all: Vec<String> = kind.values.iter().map(|value| format!("{}::{}", quoted(value), kind.native)).collect();
         let array = if at.is_multiple_of(3) {
@@ -145,10 +148,10 @@ const MOST_VALUES: usize = 6;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn case_d_every_type_is_exact_through_the_filling() {
-    let mut stage = table_of_values("d_filling").await;
+    let (mut stage, kinds) = table_of_values("d_filling").await;
     stage.run(&format!("insert into vals (id) select generate_series(0, {MOST_VALUES})")).await;
     for at in 0..MOST_VALUES {
-        stage.run(&format!("update vals set {} where id = {at}", assignments(at))).await;
+        stage.run(&format!("update vals set {} where id = {at}", assignments(&kinds, at))).await;
     }
     stage.start().await;
     stage.settled().await;
@@ -158,12 +161,12 @@ async fn case_d_every_type_is_exact_through_the_filling() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn case_d_every_type_is_exact_through_live_changes() {
-    let mut stage = table_of_values("d_live").await;
+    let (mut stage, kinds) = table_of_values("d_live").await;
     stage.start().await;
     stage.run(&format!("insert into vals (id) select generate_series(0, {MOST_VALUES})")).await;
     stage.settled().await;
     for at in 0..MOST_VALUES {
-        stage.run(&format!("update vals set {} where id = {at}", assignments(at))).await;
+        stage.run(&format!("update vals set {} where id = {at}", assignments(&kinds, at))).await;
     }
     stage.settled().await;
     assert!(stage.dead_letters().is_empty(), "nothing is dropped");
@@ -173,7 +176,7 @@ async fn case_d_every_type_is_exact_through_live_changes() {
 /// The role's own settings must not show.
 #[tokio::test(flavor = "multi_thread")]
 async fn case_d10_p12_a_role_with_odd_settings_gives_the_same_text() {
-    let mut stage = table_of_values("d10").await;
+    let (mut stage, kinds) = table_of_values("d10").await;
     let role = format!("odd_{}", stage.database().name());
     stage.run(&format!("create role {role} superuser login")).await;
     for setting in [
@@ -192,11 +195,11 @@ async fn case_d10_p12_a_role_with_odd_settings_gives_the_same_text() {
     stage.config.source("url", &format!("{url:?}"));
     stage.run(&format!("insert into vals (id) select generate_series(0, {MOST_VALUES})")).await;
     for at in 0..MOST_VALUES {
-        stage.run(&format!("update vals set {} where id = {at}", assignments(at))).await;
+        stage.run(&format!("update vals set {} where id = {at}", assignments(&kinds, at))).await;
     }
     stage.start().await;
     stage.settled().await;
-    stage.run(&format!("update vals set {} where id = 0", assignments(1))).await;
+    stage.run(&format!("update vals set {} where id = 0", assignments(&kinds, 1))).await;
     stage.settled().await;
     stage.close().await;
 }
