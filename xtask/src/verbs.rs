@@ -13,6 +13,9 @@ const SERVER: &str = "MILLSTREAM_PG_BIN";
 /// Tells tests where our own program is.
 const HOST: &str = "MILLSTREAM_HOST_BIN";
 
+/// Tests with servers wait more than they work: more of them at once than there are cores.
+const SIDE_BY_SIDE: &str = "--test-threads=8";
+
 pub fn check() -> Result {
     run(cargo().args(["fmt", "--all", "--check"]))?;
     run(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
@@ -35,7 +38,7 @@ pub fn test() -> Result {
     if e2e.is_empty() {
         return Ok(());
     }
-    run(with_programs(&mut cargo_test(&e2e), &workspace, &server))
+    run(with_programs(cargo_test(&e2e).args(["--", SIDE_BY_SIDE]), &workspace, &server))
 }
 
 pub fn e2e(major: Option<u32>, filters: &[String], extra: &[String]) -> Result {
@@ -46,7 +49,7 @@ pub fn e2e(major: Option<u32>, filters: &[String], extra: &[String]) -> Result {
     if tests.is_empty() {
         return Err("there are no such tests".to_owned());
     }
-    run(with_programs(cargo_test(&tests).arg("--").args(filters).args(extra), &workspace, &server))
+    run(with_programs(cargo_test(&tests).args(["--", SIDE_BY_SIDE]).args(filters).args(extra), &workspace, &server))
 }
 
 pub fn torture(minutes: &str, seed: Option<u64>, major: Option<u32>, extra: &[String]) -> Result {
