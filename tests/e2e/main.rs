@@ -10,6 +10,7 @@ mod cases_f;
 mod cases_g;
 mod cases_h;
 mod names;
+mod programs;
 mod promises;
 mod stopped;
 mod values;
