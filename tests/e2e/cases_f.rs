@@ -141,7 +141,11 @@ async fn case_f9_p19_a_password_is_shown_nowhere() {
     let mut stage = Stage::on(&cluster, "f9").await;
     stage.run(NOTES).await;
     stage.index("notes", NOTES_SCHEMA, NOTES_ORACLE);
-    stage.run(&format!("create role app superuser login password '{PASSWORD}'")).await;
+    stage
+        .run(&format!(
+            "set password_encryption = 'scram-sha-256'; create role app superuser login password '{PASSWORD}'"
+        ))
+        .await;
     cluster.authenticate("host all app 127.0.0.1/32 scram-sha-256");
     cluster.reload().await;
     let with = |password: &str| {

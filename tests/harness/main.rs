@@ -67,6 +67,9 @@ async fn a_cluster_can_go_back_in_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_epoch_is_moved_before_the_first_start() {
+    if !Cluster::has_resetwal() {
+        return;
+    }
     let cluster = Cluster::builder().resetwal(&["-e", "3"]).start().await;
     let mut sql = cluster.connect("postgres").await;
     assert!(sql.flag("pg_snapshot_xmax(pg_current_snapshot())::text::bigint > (3::bigint << 32)").await);
@@ -78,6 +81,7 @@ async fn a_standby_lags_as_told() {
     let mut sql = cluster.connect("postgres").await;
     sql.run("create table t (id int)").await;
     let standby = cluster.standby("recovery_min_apply_delay = 1500ms").await;
+    let mut sql = cluster.connect("postgres").await;
     let mut copy = standby.connect("postgres").await;
     assert!(copy.flag("pg_is_in_recovery()").await);
     let began = Instant::now();

@@ -140,6 +140,11 @@ impl Cluster {
         SHARED.get_or_init(|| Self::builder().start()).await.clone()
     }
 
+    /// Whether the server comes with `pg_resetwal`.
+    pub fn has_resetwal() -> bool {
+        postgres_bin().join("pg_resetwal").is_file()
+    }
+
     fn unstarted(account: Account, folder: Folder) -> Self {
         let sockets = folder.path().join("sockets");
         std::fs::create_dir(&sockets).expect("our own folder can be written");
@@ -278,20 +283,38 @@ impl Cluster {
         self.start().await;
     }
 
-    /// A standby that streams from this server, with these lines in its `postgresql.conf`.
+    /// A standby that streams from this server, with these lines in its `postgresql.conf`. Sessions may be lost meanwhile.
     ///
     /// # Panics
     /// When it can't be made.
     pub async fn standby(&self, conf: &str) -> Arc<Self> {
         let folder = Folder::owned_by(Some(&self.account));
-        let mut command = self.account.command(&self.bin.join("pg_basebackup"));
-        command.args(["-h", "127.0.0.1", "-U", "postgres", "-X", "stream", "-R", "-c", "fast", "-p"]);
-        command.arg(self.port.to_string()).arg("-D").arg(folder.path().join("data"));
-        tokio::task::spawn_blocking(move || run(&mut command)).await.expect("a backup does not panic");
+        if self.bin.join("pg_basebackup").is_file() {
+            let mut command = self.account.command(&self.bin.join("pg_basebackup"));
+            command.args(["-h", "127.0.0.1", "-U", "postgres", "-X", "stream", "-R", "-c", "fast", "-p"]);
+            command.arg(self.port.to_string()).arg("-D").arg(folder.path().join("data"));
+            tokio::task::spawn_blocking(move || run(&mut command)).await.expect("a backup does not panic");
+        } else {
+            self.copy_for_standby(&folder).await;
+        }
         let standby = Self::unstarted(self.account, folder);
         standby.configure(conf);
         standby.start().await;
         Arc::new(standby)
+    }
+
+    /// What `pg_basebackup` makes, for servers that come without it: stopped for a moment and copied, without its slots.
+    async fn copy_for_standby(&self, folder: &Folder) {
+        self.stop(Stop::Fast).await;
+        let data = folder.path().join("data");
+        copy(&self.data(), &data);
+        self.start().await;
+        for slot in std::fs::read_dir(data.join("pg_replslot")).expect("a cluster has its folders").flatten() {
+            std::fs::remove_dir_all(slot.path()).expect("our own folder can be written");
+        }
+        std::fs::write(data.join("standby.signal"), "").expect("our own folder can be written");
+        let primary = format!("primary_conninfo = 'host=127.0.0.1 port={} user=postgres'", self.port);
+        append(&data.join("postgresql.conf"), &primary);
     }
 
     /// Copies the data folder of a stopped server to another folder.
