@@ -5,10 +5,10 @@ insert into users select n, 'user' || n || '@example.com', case when n % 7 > 0 t
     case when n % 5 > 0 then 1 + n % greatest(:users / 10, 3) end
   from generate_series(1, :users) n;
 insert into profiles (user_id, bio) select n, 'Bio of ' || n from generate_series(1, :users) n where n % 4 > 0;
-insert into products select n, 'Product ' || n, (n * 7919 % 100000)::numeric / 100
+insert into products select n, 'Product ' || n, (n::bigint * 7919 % 100000)::numeric / 100
   from generate_series(1, greatest(:users / 5, 5)) n;
 insert into orders select n, 1 + n % :users, case n % 5 when 0 then 'void' when 1 then 'open' else 'paid' end,
-    timestamptz '2024-05-01 12:00:00+00' + n * interval '1 second', (n * 104729 % 1000000)::numeric / 100
+    timestamptz '2024-05-01 12:00:00+00' + n * interval '1 second', (n::bigint * 104729 % 1000000)::numeric / 100
   from generate_series(1, :users * 2) n;
 insert into order_items select o, line, 1 + (o * 3 + line) % greatest(:users / 5, 5), 1 + (o + line) % 4
   from generate_series(1, :users * 2) o, generate_series(1, 2) line;
