@@ -156,9 +156,12 @@ impl BuilderActor {
         for (index, pending) in &mut self.pending {
             if pending.touches() > 0 && self.parts.gates.of(index).opening == Opening::Shut {
                 pending.take_all().into_iter().flat_map(Wanted::into_tickets).for_each(Ticket::settle);
-                self.troubled.remove(index);
-                self.stopping.retain(|(stopped, _)| stopped != index);
             }
+        }
+        if !self.troubled.is_empty() || !self.stopping.is_empty() {
+            let gates = &self.parts.gates;
+            self.troubled.retain(|index, _| gates.of(index).opening != Opening::Shut);
+            self.stopping.retain(|(index, _)| gates.of(index).opening != Opening::Shut);
         }
     }
 
@@ -170,7 +173,11 @@ impl BuilderActor {
     /// When the next waiting touch or the next try of a held index is due. A gate may shut at any time: looked at every second.
     fn next_due(&self) -> Option<Instant> {
         let waiting = self.pending.values().filter_map(Pending::due);
-        let troubled = self.troubled.values().map(|(due, _)| (*due).min(Instant::now() + Duration::from_secs(1)));
+        let second = Instant::now() + Duration::from_secs(1);
+        let troubled = self.troubled.iter().map(|(index, (due, _))| {
+            let waits = self.pending.get(index).is_some_and(Pending::is_ready);
+            if waits { (*due).min(second) } else { second }
+        });
         let respelled = (!self.respelled.is_empty()).then(|| Instant::now() + FENCE_WAIT_FIRST);
         waiting.chain(troubled).chain(respelled).min()
     }
@@ -260,12 +267,15 @@ impl BuilderActor {
                         None => {
                             // Asked alone from the start: see first, then read again.
                             let sight = self.read_once(index, &[]).await?.sight;
-                            if let Ok(reading) = self.read_once(index, &keys[range.clone()]).await {
-                                sights.push((range.clone(), reading.sight));
-                                verdicts[range.start] = reading.built.into_iter().next().map(Verdict::Built);
-                                continue;
+                            match self.read_once(index, &keys[range.clone()]).await {
+                                Ok(reading) => {
+                                    sights.push((range.clone(), reading.sight));
+                                    verdicts[range.start] = reading.built.into_iter().next().map(Verdict::Built);
+                                    continue;
+                                }
+                                Err(error) if error.kind() == SourceErrorKind::Query => sight,
+                                Err(error) => return Err(error),
                             }
-                            sight
                         }
                     };
                     verdicts[range.start] = Some(Verdict::Impossible(error));
@@ -337,11 +347,11 @@ impl BuilderActor {
             if tickets.is_empty() {
                 continue;
             }
+            if matches!(verdict, Verdict::Built(_)) && !self.stopping.is_empty() {
+                self.stopping.remove(&(index.clone(), key.to_id()));
+            }
             let body = match verdict {
                 Verdict::Built(Built::Document(text)) => {
-                    if !self.stopping.is_empty() {
-                        self.stopping.remove(&(index.clone(), key.to_id()));
-                    }
                     built += 1;
                     Body::Upsert(text)
                 }

@@ -72,6 +72,8 @@ pub struct CaptureActor {
     sending_since: Instant,
     barrier: Option<Barrier>,
     confirmed_at: Instant,
+    press_at: Option<Instant>,
+    pressed_at: Instant,
 }
 
 /// What stands in the way of admitting more.
@@ -110,6 +112,8 @@ impl CaptureActor {
             sending_since: Instant::now(),
             barrier: None,
             confirmed_at: Instant::now(),
+            press_at: None,
+            pressed_at: Instant::now(),
         }
     }
 
@@ -134,6 +138,8 @@ impl CaptureActor {
                 Ok(number) = self.parts.settled.recv_async() => self.settle(number),
                 ack = next(&mut self.saving) => self.confirm(ack),
                 () = wait_until(confirm_at) => self.save(),
+                // Nothing else may wake it while an old ticket is open: `retire` presses.
+                () = wait_until(self.press_at) => {}
                 sent = next(&mut self.sending) => {
                     self.meters.capture_blocked.record(self.sending_since.elapsed());
                     if sent.is_err() {
@@ -175,8 +181,14 @@ impl CaptureActor {
         let oldest = oldest.filter(|_| self.ledger.open() > 0);
         self.board.set_tickets(self.ledger.open(), oldest);
         // Tickets run out while an old one stays open: if an index is held, it must not hold the others up.
-        let is_old = oldest.is_some_and(|born| born.elapsed() > PRESSURE_AFTER);
-        if is_old && self.ledger.open() * 4 >= self.settings.tickets * 3 {
+        let blocked =
+            matches!(self.barrier, Some(Barrier::Drain(_))) || self.ledger.open() * 4 >= self.settings.tickets * 3;
+        let now = Instant::now();
+        self.press_at =
+            oldest.filter(|_| blocked).map(|born| (born + PRESSURE_AFTER).max(self.pressed_at + PRESSURE_AFTER));
+        if self.press_at.is_some_and(|at| at <= now) {
+            self.pressed_at = now;
+            self.press_at = Some(now + PRESSURE_AFTER);
             self.parts.readers.values().flatten().for_each(IndexDesk::pressure);
         }
     }
@@ -282,8 +294,8 @@ impl CaptureActor {
         let desks = self.parts.readers.get(&notice.table).into_iter().flatten().cloned();
         let asked: Vec<_> = desks
             .map(|desk| {
-                let change = notice.change.clone();
-                ask(desk, move |done| IndexEvent::Coverage { change, done })
+                let (table, change) = (notice.table.clone(), notice.change.clone());
+                ask(desk, move |done| IndexEvent::Coverage { table, change, done })
             })
             .collect();
         let all = Box::pin(async { drop(futures::future::join_all(asked).await) });

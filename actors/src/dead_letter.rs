@@ -115,7 +115,10 @@ impl DeadLetterActor {
         for (key, version) in documents {
             let id = DocumentId { index: index.clone(), key };
             for about in [None, Some(sink.clone())] {
-                if let Some(letter) = self.open.remove(&(id.clone(), about)) {
+                let at = (id.clone(), about);
+                // What was read before the failure says nothing of it.
+                let is_older = self.open.get(&at).is_some_and(|letter| letter.version < version);
+                if is_older && let Some(letter) = self.open.remove(&at) {
                     resolved.push(DeadLetter { state: DeadLetterState::Resolved, version, ..letter });
                 }
             }

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -93,6 +94,7 @@ pub(crate) struct Fill {
     parts: FillParts,
     plan: FillPlan,
     stop: CancellationToken,
+    abandoned: Arc<AtomicBool>,
     ledger: Ledger<Cursor>,
     printer: TicketPrinter,
     settled: flume::Receiver<crate::TicketNumber>,
@@ -102,13 +104,25 @@ pub(crate) struct Fill {
 }
 
 impl Fill {
-    /// A filling that ends early, and cleanly, when `stop` is cancelled.
-    pub fn new(parts: FillParts, plan: FillPlan, stop: CancellationToken) -> Self {
+    /// A filling that ends early, and cleanly, when `stop` is cancelled; once `abandoned` it saves nothing more, for what was
+    /// saved of the index since then stands.
+    pub fn new(parts: FillParts, plan: FillPlan, stop: CancellationToken, abandoned: Arc<AtomicBool>) -> Self {
         let (tx, settled) = flume::bounded(parts.settings.backfill_pages);
         let printer = TicketPrinter::new(tx, parts.signals.alarm.clone(), metrics::Histogram::noop());
         let status = IndexStatus::of("waiting", None);
         let now = Instant::now();
-        Self { parts, plan, stop, ledger: Ledger::default(), printer, settled, status, started: now, saved: now }
+        Self {
+            parts,
+            plan,
+            stop,
+            abandoned,
+            ledger: Ledger::default(),
+            printer,
+            settled,
+            status,
+            started: now,
+            saved: now,
+        }
     }
 
     /// Fills. Dropping the future loses tickets, and so ends the run: use `stop`.
@@ -290,6 +304,9 @@ impl Fill {
 
     /// Has every sink end the filling and saves that it is live. False when the run is ending.
     async fn finish(&mut self) -> bool {
+        if self.abandoned.load(Ordering::Relaxed) {
+            return false;
+        }
         for sink in self.plan.sinks.iter().filter_map(|sink| self.parts.sinks.get(sink)) {
             let (done, finished) = oneshot::channel();
             let (index, generation) = (self.parts.mapping.index.clone(), self.plan.generation);
@@ -302,6 +319,9 @@ impl Fill {
     }
 
     async fn save(&self, state: FillState) -> bool {
+        if self.abandoned.load(Ordering::Relaxed) {
+            return false;
+        }
         let progress = self.parts.progress_of(self.plan.generation, state);
         self.parts.progress.save_index(self.parts.mapping.index.clone(), self.plan.sinks, progress).await
     }

@@ -1,11 +1,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use millstream_cdc::{CoverageChange, StartLine};
 use millstream_core::{Diagnostic, Result};
-use millstream_model::{Fence, Generation, IndexName, RowKey};
+use millstream_model::{Fence, Generation, IndexName, QualifiedTable, RowKey};
 use millstream_sinks::FillState;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -37,7 +38,7 @@ pub enum IndexEvent {
     /// What is held for it fills up the queues.
     Pressure,
     /// What is told of one of its tables changed; `done` once that is saved.
-    Coverage { change: CoverageChange, done: oneshot::Sender<()> },
+    Coverage { table: QualifiedTable, change: CoverageChange, done: oneshot::Sender<()> },
     /// Its root was truncated; `done` once every sink is empty of it.
     Clear { fence: Fence, done: oneshot::Sender<()> },
     /// Fill it again.
@@ -92,8 +93,8 @@ pub struct StartState {
     pub generation: Generation,
     /// Why it can't be built at present, if so.
     pub down: Option<String>,
-    /// True when that is because changes of a table are not told: the capture says when they are again.
-    pub uncovered: bool,
+    /// Tables whose changes are not told: the capture says when they are again.
+    pub uncovered: BTreeSet<QualifiedTable>,
 }
 
 /// Everything that an index's keeper is made of.
@@ -132,16 +133,17 @@ pub struct IndexActor {
     troubled: BTreeSet<TroubleSource>,
     held_since: Option<Instant>,
     down: Option<Down>,
+    uncovered: BTreeSet<QualifiedTable>,
     clearing: Option<(Fence, oneshot::Sender<()>)>,
 }
 
 struct Filling {
     end: BoxFuture<'static, FillEnd>,
     stop: CancellationToken,
+    abandoned: Arc<AtomicBool>,
 }
 
 struct Down {
-    coverage: bool,
     look_at: Instant,
 }
 
@@ -159,6 +161,7 @@ impl IndexActor {
             troubled: BTreeSet::new(),
             held_since: None,
             down: None,
+            uncovered: BTreeSet::new(),
             clearing: None,
         }
     }
@@ -200,7 +203,8 @@ impl IndexActor {
             FillPlan { sinks: start.needs, generation: start.generation, resume: start.resume, line: self.parts.line };
         if let Some(reason) = start.down {
             self.plan = (!start.needs.is_empty()).then_some(plan);
-            return self.give_up(reason, start.uncovered).await;
+            self.uncovered = start.uncovered;
+            return self.give_up(reason).await;
         }
         if start.needs.is_empty() {
             self.tell("live", None);
@@ -214,14 +218,18 @@ impl IndexActor {
             IndexEvent::Trouble { source, reason } => self.trouble(source, reason),
             IndexEvent::Recovered(source) => self.recovered(source),
             IndexEvent::Pressure if self.held_since.is_some() => {
-                self.give_up("it was held until the queues were half full".to_owned(), false).await;
+                self.give_up("it was held until the queues were half full".to_owned()).await;
             }
             IndexEvent::Pressure => {}
-            IndexEvent::Coverage { change, done } => {
-                self.coverage(change).await;
+            IndexEvent::Coverage { table, change, done } => {
+                self.coverage(table, change).await;
                 let _ = done.send(());
             }
             IndexEvent::Clear { fence, done } => {
+                // What is held would keep its filling, and so the barrier, for as long as it is held.
+                if self.held_since.is_some() {
+                    self.give_up("its root was truncated while it was held".to_owned()).await;
+                }
                 self.clearing = Some((fence, done));
                 self.stop_filling();
                 self.clear_when_idle().await;
@@ -253,15 +261,19 @@ impl IndexActor {
         }
     }
 
-    async fn coverage(&mut self, change: CoverageChange) {
+    async fn coverage(&mut self, table: QualifiedTable, change: CoverageChange) {
         match change {
             CoverageChange::Broken { reason, remedy } => {
                 let reason = if remedy.is_empty() { reason } else { format!("{reason}; to mend it: {remedy}") };
-                self.give_up(reason, true).await;
+                self.uncovered.insert(table);
+                self.give_up(reason).await;
             }
             CoverageChange::Mended { start_line } => {
-                if let Some(down) = &mut self.down {
-                    down.coverage = false;
+                self.uncovered.remove(&table);
+                if let Some(plan) = &mut self.plan {
+                    plan.line = plan.line.max(start_line);
+                }
+                if self.down.is_some() && self.uncovered.is_empty() {
                     self.mended(start_line).await;
                 }
             }
@@ -271,9 +283,7 @@ impl IndexActor {
     }
 
     /// Saves that it must be filled again, in every sink, then lets its touches go unbuilt.
-    async fn give_up(&mut self, reason: String, coverage: bool) {
-        let already = self.down.take();
-        let coverage = coverage || already.is_some_and(|down| down.coverage);
+    async fn give_up(&mut self, reason: String) {
         tracing::error!(index = %self.name, reason, "the index is given up until it is mended; then it is filled again");
         self.parts.fill.board.set_error(format_args!("index {}: {reason}", self.name));
         self.save_needs_backfill(&reason).await;
@@ -283,10 +293,15 @@ impl IndexActor {
         self.stop_filling();
         self.tell("needs_backfill", Some(reason));
         let look_at = Instant::now() + self.parts.fill.settings.inspect_every;
-        self.down = Some(Down { coverage, look_at });
+        self.down = Some(Down { look_at });
     }
 
     async fn save_needs_backfill(&mut self, reason: &str) {
+        // Before it is saved: a filling that still ends must not save over it.
+        if let Some(filling) = &self.filling {
+            filling.abandoned.store(true, Ordering::Relaxed);
+            filling.stop.cancel();
+        }
         let progress = self.parts.fill.progress_of(self.generation, FillState::NeedsBackfill(reason.to_owned()));
         self.parts.fill.progress.save_index(self.name.clone(), self.parts.start.all, progress).await;
         let line = self.plan.take().map_or(StartLine::NONE, |plan| plan.line);
@@ -309,7 +324,7 @@ impl IndexActor {
             return;
         }
         if let Some(reason) = obstacle(&self.parts.inspect, &self.name).await {
-            return self.give_up(reason, false).await;
+            return self.give_up(reason).await;
         }
         self.stop_filling();
         if self.filling.is_none() {
@@ -320,11 +335,11 @@ impl IndexActor {
     /// Something is due: the hold is over, or it is time to look whether the index is mended.
     async fn look(&mut self) {
         if self.held_since.is_some() {
-            return self.give_up("it was held for as long as it may be".to_owned(), false).await;
+            return self.give_up("it was held for as long as it may be".to_owned()).await;
         }
         let Some(down) = &mut self.down else { return };
         down.look_at = Instant::now() + self.parts.fill.settings.inspect_every;
-        if down.coverage || self.filling.is_some() {
+        if !self.uncovered.is_empty() || self.filling.is_some() {
             return;
         }
         self.mended(StartLine::NONE).await;
@@ -361,6 +376,9 @@ impl IndexActor {
     }
 
     fn start_planned(&mut self) {
+        if self.parts.fill.signals.drain.is_cancelled() {
+            return;
+        }
         if let Some(plan) = self.plan.take() {
             self.start_filling(plan);
         }
@@ -369,8 +387,9 @@ impl IndexActor {
     fn start_filling(&mut self, plan: FillPlan) {
         let stop = CancellationToken::new();
         self.tell("waiting", None);
-        let end = Fill::new(self.parts.fill.clone(), plan, stop.clone()).run().boxed();
-        self.filling = Some(Filling { end, stop });
+        let abandoned = Arc::new(AtomicBool::new(false));
+        let end = Fill::new(self.parts.fill.clone(), plan, stop.clone(), abandoned.clone()).run().boxed();
+        self.filling = Some(Filling { end, stop, abandoned });
     }
 
     /// Asks the filling to end; it goes on until nothing of it is under way.
@@ -385,17 +404,23 @@ impl IndexActor {
         match end {
             FillEnd::Complete if self.plan.is_none() => self.tell("live", None),
             FillEnd::Complete => {}
-            // A newer plan, made while it ran, stands.
-            FillEnd::Stopped(plan) => self.plan = self.plan.take().or(Some(plan)),
+            FillEnd::Stopped(plan) => self.keep(plan),
             FillEnd::Failed(error, plan) => {
-                self.plan = self.plan.take().or(Some(plan));
-                self.give_up(error.to_string(), false).await;
+                self.keep(plan);
+                self.give_up(error.to_string()).await;
             }
         }
         self.clear_when_idle().await;
-        let draining = self.parts.fill.signals.drain.is_cancelled();
-        if self.down.is_none() && !draining && self.filling.is_none() {
+        if self.down.is_none() && self.filling.is_none() {
             self.start_planned();
+        }
+    }
+
+    /// A newer plan, made while the filling ran, stands; but what the old one waited for, it waits for, too.
+    fn keep(&mut self, old: FillPlan) {
+        match &mut self.plan {
+            Some(newer) => newer.line = newer.line.max(old.line),
+            None => self.plan = Some(old),
         }
     }
 

@@ -32,7 +32,8 @@ impl Waits {
 
     /// The next wait, longer than the last.
     pub fn longer(&mut self) -> Duration {
-        self.current.next().unwrap_or(self.longest)
+        // Jitter may lift a wait above the cap.
+        self.current.next().unwrap_or(self.longest).min(self.longest)
     }
 
     /// After a success: the next wait is short again.

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::retry::Waits;
-use crate::{Board, DeadLetterDesk, Failure, Meters, Settings, Signals, Ticket, TroubleSource};
+use crate::{Board, DeadLetterDesk, Failure, Gates, Meters, Opening, Settings, Signals, Ticket, TroubleSource};
 
 /// A document on its way to one sink.
 #[derive(Debug)]
@@ -65,6 +65,7 @@ pub struct SinkActor {
     commands: flume::Receiver<SinkCommand>,
     dead_letters: DeadLetterDesk,
     stops_on_error: BTreeMap<IndexName, crate::IndexDesk>,
+    gates: Gates,
     board: Arc<Board>,
     meters: Meters,
     settings: Settings,
@@ -109,6 +110,8 @@ pub struct SinkParts {
     pub dead_letters: DeadLetterDesk,
     /// The indexes that stop rather than use dead letters.
     pub stops_on_error: BTreeMap<IndexName, crate::IndexDesk>,
+    /// Each index's gate.
+    pub gates: Gates,
     /// The generation that serves in each index.
     pub serving: BTreeMap<IndexName, Generation>,
 }
@@ -126,6 +129,7 @@ impl SinkActor {
             commands: parts.commands,
             dead_letters: parts.dead_letters,
             stops_on_error: parts.stops_on_error,
+            gates: parts.gates,
             board,
             meters,
             waits: Waits::new(&settings, parts.number as u64),
@@ -145,6 +149,7 @@ impl SinkActor {
     pub async fn run(mut self) -> Result<(), Failure> {
         let abort = self.signals.abort.clone();
         loop {
+            self.settle_shut();
             let room = self.bytes < self.settings.sink_bytes;
             let due = self.next_due();
             if self.documents.is_disconnected() && self.documents.is_empty() && self.backlog.is_empty() {
@@ -179,6 +184,20 @@ impl SinkActor {
             self.backlog.values().map(|waiting| waiting.not_before).min_by_key(|due| due.unwrap_or(Instant::now()))?;
         let due = first.unwrap_or_else(Instant::now);
         Some(self.not_before.map_or(due, |not_before| not_before.max(due)))
+    }
+
+    /// Documents that the sink rejected are kept while their index is held. Once it is given up, it is filled again anyway.
+    fn settle_shut(&mut self) {
+        if self.stops_on_error.is_empty() {
+            return;
+        }
+        let gates = &self.gates;
+        let given_up = |(index, _): &(IndexName, RowKey), waiting: &mut Waiting| {
+            waiting.stops && gates.of(index).opening == Opening::Shut
+        };
+        let gone: Vec<Waiting> = self.backlog.extract_if(.., given_up).map(|(_, waiting)| waiting).collect();
+        self.bytes -= gone.iter().map(|waiting| waiting.document.size()).sum::<usize>();
+        gone.into_iter().flat_map(|waiting| waiting.tickets).for_each(Ticket::settle);
     }
 
     /// Takes what is in the channel without waiting: loaded, many are written together; idle, one alone.
@@ -325,9 +344,10 @@ impl SinkActor {
         if !self.dead_letters.written(&self.name, index, written).await {
             return forget(durable);
         }
-        if durable.iter().any(|waiting| waiting.stops)
+        // Told again as long as the gate says that the index is held.
+        if let Some(desk) = self.stops_on_error.get(index)
+            && self.gates.of(index).opening == Opening::Held
             && !self.backlog.iter().any(|(key, waiting)| waiting.stops && key.0 == *index)
-            && let Some(desk) = self.stops_on_error.get(index)
         {
             desk.recovered(TroubleSource::Sink(self.number));
         }
@@ -353,7 +373,7 @@ impl SinkActor {
             );
             for (mut waiting, _) in rejected {
                 waiting.stops = true;
-                let wait = self.settings.retry_longest.min(Duration::from_secs(1) * waiting.attempts);
+                let wait = self.settings.retry_longest.min(Duration::from_secs(1));
                 self.again(index, waiting, wait);
             }
             return;

@@ -1,9 +1,11 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_actors::{SinkProgress, SinkSet, StartState, Waits, highest_epoch, of_index, save};
 use millstream_cdc::{Continuity, CoverageChange, CoverageNotice, PrepareMode, SourceIdentity, StartLine};
 use millstream_core::{Diagnostic, SourceError};
-use millstream_model::{Epoch, Generation, IndexMapping, IndexName, KeyColumns, RowKey, SourcePoint, Text};
+use millstream_model::{
+    Epoch, Generation, IndexMapping, IndexName, KeyColumns, QualifiedTable, RowKey, SourcePoint, Text,
+};
 use millstream_sinks::{FillState, IndexProgress, Progress, SinkErrorKind};
 
 use crate::builder::OnGap;
@@ -57,16 +59,20 @@ pub(crate) async fn begin(parts: &Parts) -> Result<Begun, StartError> {
     for mapping in &mappings {
         let mut state = start_state(&progress, mapping);
         state.down = down.get(&mapping.index).map(ToString::to_string);
-        if let Some(reason) = uncovered.get(&mapping.index) {
+        if let Some((tables, reason)) = uncovered.get(&mapping.index) {
             state.down = Some(reason.clone());
-            state.uncovered = true;
+            state.uncovered.clone_from(tables);
         }
         states.insert(mapping.index.clone(), state);
     }
     for sink in &mut progress {
-        sink.progress.memo.clone_from(&prepared.memo);
         note(sink, &identity, epoch, &states, &mappings);
         // Durable before the first write of the epoch.
+        save(sink, &parts.settings).await;
+    }
+    // Only behind the states of all sinks: what was noticed is not noticed again by this memo.
+    for sink in &mut progress {
+        sink.progress.memo.clone_from(&prepared.memo);
         save(sink, &parts.settings).await;
     }
     let mappings = mappings.into_iter().map(|mapping| (mapping.index.clone(), mapping)).collect();
@@ -122,7 +128,10 @@ fn mode(parts: &Parts, identity: &SourceIdentity, progress: &mut [SinkProgress])
         Continuity::Continues => None,
     });
     let Some(reason) = gap else {
-        let mode = if saved.is_empty() { PrepareMode::Create } else { PrepareMode::Resume };
+        // With every index waiting for its filling, what was begun goes on all the same: an uncovered table is no end.
+        let is_known = |sink: &SinkProgress| sink.progress.source.is_some() && !sink.progress.indexes.is_empty();
+        let goes_on = !saved.is_empty() || (identity.durable.is_some() && progress.iter().any(is_known));
+        let mode = if goes_on { PrepareMode::Resume } else { PrepareMode::Create };
         return Ok(if identity.lost.is_some() { PrepareMode::StartOver } else { mode });
     };
     if parts.on_gap == OnGap::Stop {
@@ -146,8 +155,8 @@ fn heed(
     parts: &Parts,
     notices: &[CoverageNotice],
     progress: &mut [SinkProgress],
-) -> Result<BTreeMap<IndexName, String>, StartError> {
-    let mut uncovered = BTreeMap::new();
+) -> Result<BTreeMap<IndexName, (BTreeSet<QualifiedTable>, String)>, StartError> {
+    let mut uncovered: BTreeMap<IndexName, (BTreeSet<QualifiedTable>, String)> = BTreeMap::new();
     for notice in notices {
         for index in parts.spec.indexes_of(&notice.table) {
             let (reason, is_broken) = match &notice.change {
@@ -163,7 +172,9 @@ fn heed(
                 kept.state = FillState::NeedsBackfill(reason.clone());
             }
             if is_broken {
-                uncovered.insert(index.name.clone(), reason);
+                let (tables, said) = uncovered.entry(index.name.clone()).or_default();
+                tables.insert(notice.table.clone());
+                *said = reason;
             }
         }
     }
@@ -196,7 +207,7 @@ fn start_state(progress: &[SinkProgress], mapping: &IndexMapping) -> StartState 
         .map(|after| after.map(key_of));
     let fresh = !needs.is_empty() && resume.is_none();
     let generation = if fresh { Generation(generation.0 + 1) } else { generation };
-    StartState { needs, all, resume, generation, down: None, uncovered: false }
+    StartState { needs, all, resume, generation, down: None, uncovered: BTreeSet::new() }
 }
 
 /// What is kept, unless it is of another schema or mapping. Hashes of another version of hashing are taken over.

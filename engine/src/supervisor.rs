@@ -15,8 +15,11 @@ use crate::start::{self, Begun};
 use crate::status::{EngineState, StatusBook};
 use crate::topology::{self, Run, RunInputs};
 
-/// A run that lasted so long counts as a success: the next failure is waited for briefly again.
+/// A run that lasted so long, or that confirmed anything, counts as a success: the next failure is waited for briefly again.
 const LONG_RUN: Duration = Duration::from_secs(60);
+
+/// How long actors get to end by themselves once a run has failed.
+const ABORT_AFTER: Duration = Duration::from_secs(5);
 
 /// How a host talks to the supervisor.
 #[derive(Clone)]
@@ -84,7 +87,7 @@ impl Supervisor {
     /// Runs until the host asks to stop or a new run can't help.
     pub async fn run(mut self) -> EndReason {
         let reason = loop {
-            let started = Instant::now();
+            let (started, confirmed) = (Instant::now(), self.parts.board.confirmed_position());
             let failure = match self.run_once().await {
                 RunEnd::Drained(drained) => break EndReason::Shutdown(drained),
                 RunEnd::Invalid(diagnostics) => break EndReason::Invalid(diagnostics),
@@ -92,12 +95,13 @@ impl Supervisor {
             };
             self.meters.error("run", failure.kind());
             self.parts.board.set_error(&failure);
-            self.failures = if started.elapsed() >= LONG_RUN { 1 } else { self.failures + 1 };
+            let got_on = started.elapsed() >= LONG_RUN || self.parts.board.confirmed_position() != confirmed;
+            self.failures = if got_on { 1 } else { self.failures + 1 };
             if failure.is_permanent() || self.parts.settings.restarts_max.is_some_and(|most| self.failures > most) {
                 tracing::error!(error = %failure, "the engine has ended");
                 break EndReason::Failed(failure);
             }
-            if started.elapsed() >= LONG_RUN {
+            if got_on {
                 self.waits.reset();
             }
             let wait = self.waits.longer();
@@ -178,7 +182,13 @@ impl Supervisor {
                 Some(Ended { actor, .. }) => early = early.or(Some(actor)),
                 None => {}
             }
-            ended = match run.actors.next().await {
+            // What can't end by itself, an abort ends.
+            let next = tokio::time::timeout(ABORT_AFTER, run.actors.next()).await;
+            let Ok(next) = next else {
+                run.actors.abort().await;
+                return early.map_or(Failure::TicketDropped("actors"), Failure::EndedEarly);
+            };
+            ended = match next {
                 Some(next) => Some(next),
                 None if run.signals.alarm.is_raised() => return Failure::TicketDropped("actors"),
                 None => {

@@ -55,6 +55,7 @@ pub(crate) fn wire(parts: &Arc<Parts>, inputs: RunInputs) -> Run {
     actors.spawn("progress", ProgressActor::new(begun.progress, mailbox, versions.clone(), settings.clone()).run());
 
     let (desks, keepers) = index_desks(parts);
+    let (gates, gate_keepers) = gates(parts);
     let stops = |index: &IndexName| parts.on_error.get(index) == Some(&OnError::Stop);
 
     // Documents to each sink.
@@ -75,6 +76,7 @@ pub(crate) fn wire(parts: &Arc<Parts>, inputs: RunInputs) -> Run {
                 .filter(|(index, _)| stops(index))
                 .map(|(i, d)| (i.clone(), d.clone()))
                 .collect(),
+            gates: gates.clone(),
             serving,
         };
         let name = format!("sink {}", part.name);
@@ -91,7 +93,6 @@ pub(crate) fn wire(parts: &Arc<Parts>, inputs: RunInputs) -> Run {
         (0..settings.builders).map(|_| flume::bounded(settings.lane_batches)).unzip();
     live.iter().for_each(|tx| depths.watch("build".to_owned(), tx));
     let (live, fill) = (Lanes::new(live).with_faults(parts.faults), Lanes::new(fill).with_faults(parts.faults));
-    let (gates, gate_keepers) = gates(parts);
     for (lane, (live_rx, backfill)) in live_rx.into_iter().zip(fill_rx).enumerate() {
         let builder = BuilderParts {
             lane,

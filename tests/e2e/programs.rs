@@ -12,8 +12,8 @@ use tokio::process::Command;
 
 /// A program that was built beside this test.
 fn program(name: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let path = test.parent().and_then(|deps| deps.parent()).unwrap().join(name);
+    let test = std::env::current_exe().expect("a test knows its program");
+    let path = test.parent().and_then(|deps| deps.parent()).expect("tests are built into deps").join(name);
     assert!(path.is_file(), "{} is not built: `cargo x test` builds everything first", path.display());
     path
 }
@@ -23,7 +23,8 @@ async fn run(name: &str, arguments: &[&str], within: Duration) -> String {
     let mut command = Command::new(program(name));
     command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
     let ended = tokio::time::timeout(within, command.output()).await;
-    let Output { status, stdout, stderr } = ended.unwrap_or_else(|_| panic!("{name} did not end")).unwrap();
+    let Output { status, stdout, stderr } =
+        ended.unwrap_or_else(|_| panic!("{name} did not end")).expect("it can be run");
     let said = format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     assert!(status.success(), "{name} failed:\n{said}");
     said

@@ -39,6 +39,8 @@ pub fn classify(doing: &str, error: sqlx::Error) -> SourceError {
 pub fn kind_of_sqlstate(code: &str) -> SourceErrorKind {
     match code {
         "42501" => SourceErrorKind::Setup,
+        // A limit of the server's settings that one statement hit: a smaller one may pass.
+        "53400" | "54000" | "54001" | "54011" | "54023" => SourceErrorKind::Query,
         // A slot or another object is in use by someone else.
         "55006" => SourceErrorKind::Held,
         // Statements that were stopped from outside, locks that were not free: again.

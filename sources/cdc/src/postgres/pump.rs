@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_core::{Result, SourceError};
-use millstream_model::{ChangedRow, Fence, KeyColumns, Operation, Position, RowKey};
+use millstream_model::{ChangedRow, Fence, KeyColumns, Operation, Position, QualifiedTable, RowKey};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -17,7 +17,7 @@ use super::decode::{Ids, Message, Relation};
 use super::tables::{Leaves, Shape, Watched};
 use super::watch::{News, Watcher};
 use super::wire::{Incoming, LogStream};
-use crate::{CaptureEvent, CoverageChange, CoverageNotice};
+use crate::{CaptureEvent, CoverageChange, CoverageNotice, StartLine};
 
 /// Messages that are handled before the clock is looked at again.
 const DRAIN: usize = 256;
@@ -149,9 +149,13 @@ impl<S: LogStream> Pump<S> {
                 self.row(relation, |shape, fence| shape.inserted(&new, fence))?;
             }
             Message::Update { relation, old, new } => {
-                self.row(relation, |shape, fence| shape.updated(old.as_ref(), &new, fence))?;
+                let keyless = self.row(relation, |shape, fence| shape.updated(old.as_ref(), &new, fence))?;
+                self.keyless(keyless).await?;
             }
-            Message::Delete { relation, old } => self.row(relation, |shape, fence| shape.deleted(&old, fence))?,
+            Message::Delete { relation, old } => {
+                let keyless = self.row(relation, |shape, fence| shape.deleted(&old, fence))?;
+                self.keyless(keyless).await?;
+            }
             Message::Truncate { relations } => self.truncated(&relations).await?,
             Message::Logical { prefix, content } => {
                 if let Some(age) = self.watcher.heartbeat_age(prefix, content) {
@@ -163,27 +167,47 @@ impl<S: LogStream> Pump<S> {
         Ok(())
     }
 
-    fn row(&mut self, relation: u32, read: impl FnOnce(&Shape, Fence) -> Result<Option<ChangedRow>>) -> Result<()> {
+    /// Takes a row. Tells its table when the log does not name the row: once a description, for a table's million rows say
+    /// it no louder.
+    fn row(
+        &mut self,
+        relation: u32,
+        read: impl FnOnce(&Shape, Fence) -> Result<Option<ChangedRow>>,
+    ) -> Result<Option<QualifiedTable>> {
         let shape = self.tables.shapes.get_mut(&relation);
         let Some(shape) =
             shape.ok_or_else(|| SourceError::decode("the log tells a row of a relation not described"))?
         else {
-            return Ok(());
+            return Ok(None);
         };
         let fence = self.tables.fence.ok_or_else(outside)?;
-        match read(shape, fence)? {
-            Some(row) => self.batcher.push(row),
-            // Once a description: a table's million rows say it no louder.
-            None if std::mem::replace(&mut shape.told_keyless, true) => {}
-            None => {
-                let table = shape.watched.table.clone();
-                let reason = format!("the log tells a row without its key (table={table})");
-                let remedy = "give the table an identity that holds its primary key".to_owned();
-                let change = CoverageChange::Broken { reason, remedy };
-                self.batcher.push_event(CaptureEvent::Coverage(CoverageNotice { table, change }));
-            }
+        if let Some(row) = read(shape, fence)? {
+            self.batcher.push(row);
+            return Ok(None);
         }
+        let told = std::mem::replace(&mut shape.told_keyless, true);
+        Ok((!told).then(|| shape.watched.table.clone()))
+    }
+
+    /// A row without its key was told: what it touched is not known. If the table still lacks an identity, the watch says so
+    /// itself, and when it is mended.
+    async fn keyless(&mut self, table: Option<QualifiedTable>) -> Result<()> {
+        let Some(table) = table else { return Ok(()) };
+        let start_line = self.start_line().await?;
+        let reason = format!("the log tells a row without its key (table={table})");
+        let change = CoverageChange::Rewritten { reason, start_line };
+        self.batcher.push_event(CaptureEvent::Coverage(CoverageNotice { table, change }));
+        self.watcher.nudge();
         Ok(())
+    }
+
+    /// What a snapshot that begins now must wait for, asked while the server goes on hearing of us.
+    async fn start_line(&mut self) -> Result<StartLine> {
+        let asked = self.watcher.start_line();
+        let (stream, watcher) = (&mut self.stream, &mut self.watcher);
+        let (line, early) = while_reporting(stream, &self.marks, self.status_interval, watcher, asked).await?;
+        early.into_iter().try_for_each(|news| self.hear(news))?;
+        line
     }
 
     /// Learns a relation's columns. One that is not known may be a new leaf of a table of ours: that is asked.
@@ -191,8 +215,10 @@ impl<S: LogStream> Pump<S> {
         let mut watched = self.tables.leaves.get(&relation.id).cloned();
         if watched.is_none() {
             let asked = self.watcher.whose(relation.id, relation.schema, relation.name);
-            let stream = &mut self.stream;
-            watched = while_reporting(stream, &self.marks, self.status_interval, asked).await??;
+            let (stream, watcher) = (&mut self.stream, &mut self.watcher);
+            let answered = while_reporting(stream, &self.marks, self.status_interval, watcher, asked).await?;
+            watched = answered.0?;
+            answered.1.into_iter().try_for_each(|news| self.hear(news))?;
             if let Some(watched) = &watched {
                 self.tables.leaves.insert(relation.id, watched.clone());
             }
@@ -213,9 +239,7 @@ impl<S: LogStream> Pump<S> {
         for watched in tables {
             let whole = watched.leaves.iter().all(|leaf| relations.iter().any(|id| id == *leaf));
             if watched.is_root && !whole {
-                let asked = self.watcher.start_line();
-                let stream = &mut self.stream;
-                let start_line = while_reporting(stream, &self.marks, self.status_interval, asked).await??;
+                let start_line = self.start_line().await?;
                 let reason = format!("a part of the table was emptied (table={})", watched.table);
                 let change = CoverageChange::Rewritten { reason, start_line };
                 let notice = CoverageNotice { table: watched.table.clone(), change };
@@ -273,18 +297,22 @@ async fn reserve_when(
     }
 }
 
-/// Waits for an answer while the server goes on hearing of us.
+/// Waits for an answer while the server goes on hearing of us, and takes the news that come before it: the watch may have to
+/// tell them before it can answer.
 async fn while_reporting<S: LogStream, T>(
     stream: &mut S,
     marks: &Marks,
     every: Duration,
+    watcher: &mut Watcher,
     answer: impl Future<Output = T>,
-) -> Result<T> {
+) -> Result<(T, Vec<News>)> {
     tokio::pin!(answer);
+    let mut early = Vec::new();
     loop {
         tokio::select! {
             biased;
-            answer = &mut answer => return Ok(answer),
+            answer = &mut answer => return Ok((answer, early)),
+            news = watcher.news() => early.push(news),
             () = tokio::time::sleep(every) => stream.report(marks.confirmed.get()).await?,
         }
     }

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use millstream_core::{Result, SourceError};
-use millstream_model::{Everything, IndexName, RowKey, Text};
+use millstream_model::{IndexName, RowKey, Text};
 use millstream_postgres::sqlx::{self, AssertSqlSafe, postgres::PgConnection};
 use millstream_postgres::{Snapshot, classify};
 
 use super::PostgresDocuments;
 use super::plan::Queries;
-use super::sight::{Node, unsteady};
+use super::sight::{Node, SIGHT, unsteady};
 use crate::{Built, Reading};
 
 pub(super) async fn build_many(documents: &PostgresDocuments, index: &IndexName, keys: &[RowKey]) -> Result<Reading> {
     if keys.is_empty() {
-        return Ok(Reading { built: Vec::new(), sight: Arc::new(Everything) });
+        return Ok(Reading { built: Vec::new(), sight: Arc::new(look(documents).await?) });
     }
     let plan = documents.plan(index).await?;
     let plan = plan.queries()?;
@@ -34,6 +34,24 @@ pub(super) async fn build_many(documents: &PostgresDocuments, index: &IndexName,
             Err(error.context(format!("index {index}")))
         }
     }
+}
+
+/// What a statement that reads nothing can see: a later one sees no less.
+async fn look(documents: &PostgresDocuments) -> Result<Snapshot> {
+    let mut lease = documents.lease().await?;
+    let node = &documents.shared.node;
+    for _ in 0..2 {
+        let replayed = node.before(&mut lease).await?;
+        let text: String = sqlx::query_scalar(AssertSqlSafe(format!("select {SIGHT}")))
+            .fetch_one(&mut *lease)
+            .await
+            .map_err(|error| classify("can't ask what a read can see", error))?;
+        if let Some(snapshot) = node.sight(replayed, &text)? {
+            lease.keep();
+            return Ok(snapshot);
+        }
+    }
+    Err(unsteady())
 }
 
 async fn read(
