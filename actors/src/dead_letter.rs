@@ -141,3 +141,42 @@ fn key_of(letter: &DeadLetter) -> OpenKey {
     let id = DocumentId { index: letter.index.clone(), key: letter.key.clone() };
     (id, letter.sink.as_deref().map(Arc::from))
 }
+
+#[cfg(test)]
+mod tests {
+    use millstream_model::{Epoch, KeyColumns, Text};
+    use millstream_sinks::MemoryDeadLetters;
+
+    use super::*;
+
+    fn key() -> RowKey {
+        RowKey::new(KeyColumns::from(vec![Text::from("id")]), [Text::from("1")])
+    }
+
+    #[tokio::test]
+    async fn p11_an_older_write_does_not_resolve_a_newer_dead_letter() {
+        let store = Arc::new(MemoryDeadLetters::new());
+        let (actor, desk) = DeadLetterActor::new(store.clone(), Vec::new(), 1, Settings::default());
+        let actor = tokio::spawn(actor.run());
+        let version = |sequence| Version::new(Epoch(1), sequence);
+        let letter = DeadLetter {
+            index: "users".into(),
+            key: key(),
+            kind: "build".to_owned(),
+            reason: "division by zero".to_owned(),
+            sink: None,
+            attempts: 1,
+            version: version(5),
+            state: DeadLetterState::Open,
+        };
+        assert!(desk.write(vec![letter]).await);
+        let sink: Arc<str> = "disk".into();
+        assert!(desk.written(&sink, &"users".into(), [(key(), version(4))].into_iter()).await);
+        assert_eq!(desk.open(), 1, "what was read before the failure says nothing of it");
+        assert!(desk.written(&sink, &"users".into(), [(key(), version(6))].into_iter()).await);
+        assert_eq!(desk.open(), 0);
+        assert_eq!(store.written().last().map(|letter| letter.state), Some(DeadLetterState::Resolved));
+        drop(desk);
+        actor.await.unwrap().unwrap();
+    }
+}

@@ -25,6 +25,8 @@ async fn p3_an_absent_row_of_an_open_transaction_is_not_settled() {
     let before = documents.build_many(&name(), &[key("id", "1")]).await.unwrap();
     assert_eq!(before.built, [Built::Absent]);
     assert!(!before.sight.covers(&fence));
+    // Nor does a read of nothing, by which a build that fails is judged.
+    assert!(!documents.build_many(&name(), &[]).await.unwrap().sight.covers(&fence));
     sqlx::raw_sql("commit").execute(&mut *open).await.unwrap();
     let after = documents.build_many(&name(), &[key("id", "2"), key("id", "1")]).await.unwrap();
     assert_eq!(after.built, [Built::Absent, Built::Document(r#"{"id":1}"#.to_owned())]);
