@@ -157,7 +157,6 @@ mod tests {
     async fn p11_an_older_write_does_not_resolve_a_newer_dead_letter() {
         let store = Arc::new(MemoryDeadLetters::new());
         let (actor, desk) = DeadLetterActor::new(store.clone(), Vec::new(), 1, Settings::default());
-        let actor = tokio::spawn(actor.run());
         let version = |sequence| Version::new(Epoch(1), sequence);
         let letter = DeadLetter {
             index: "users".into(),
@@ -169,14 +168,17 @@ mod tests {
             version: version(5),
             state: DeadLetterState::Open,
         };
-        assert!(desk.write(vec![letter]).await);
-        let sink: Arc<str> = "disk".into();
-        assert!(desk.written(&sink, &"users".into(), [(key(), version(4))].into_iter()).await);
-        assert_eq!(desk.open(), 1, "what was read before the failure says nothing of it");
-        assert!(desk.written(&sink, &"users".into(), [(key(), version(6))].into_iter()).await);
-        assert_eq!(desk.open(), 0);
-        assert_eq!(store.written().last().map(|letter| letter.state), Some(DeadLetterState::Resolved));
-        drop(desk);
-        actor.await.unwrap().unwrap();
+        let told = async move {
+            assert!(desk.write(vec![letter]).await);
+            let sink: Arc<str> = "disk".into();
+            assert!(desk.written(&sink, &"users".into(), [(key(), version(4))].into_iter()).await);
+            assert_eq!(desk.open(), 1, "what was read before the failure says nothing of it");
+            assert!(desk.written(&sink, &"users".into(), [(key(), version(6))].into_iter()).await);
+            assert_eq!(desk.open(), 0);
+            assert_eq!(store.written().last().map(|letter| letter.state), Some(DeadLetterState::Resolved));
+            drop(desk);
+        };
+        let (ended, ()) = tokio::join!(actor.run(), told);
+        ended.unwrap();
     }
 }

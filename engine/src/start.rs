@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_actors::{SinkProgress, SinkSet, StartState, Waits, highest_epoch, of_index, save};
 use millstream_cdc::{Continuity, CoverageChange, CoverageNotice, PrepareMode, SourceIdentity, StartLine};
-use millstream_core::{Diagnostic, SourceError};
+use millstream_core::{Diagnostic, SourceError, SourceErrorKind};
 use millstream_model::{
     Epoch, Generation, IndexMapping, IndexName, KeyColumns, QualifiedTable, RowKey, SourcePoint, Text,
 };
@@ -50,7 +50,13 @@ pub(crate) async fn begin(parts: &Parts) -> Result<Begun, StartError> {
     let identity = parts.capture.identity().await?;
     let mode = mode(parts, &identity, &mut progress)?;
     let memo = progress.iter().find_map(|sink| sink.progress.memo.clone());
-    let prepared = parts.capture.prepare(&parts.spec, mode, memo.as_deref()).await?;
+    let prepared = match parts.capture.prepare(&parts.spec, mode, memo.as_deref()).await {
+        Err(error) if error.kind() == SourceErrorKind::Gap && parts.on_gap == OnGap::Backfill => {
+            forget(&mut progress, &error.to_string());
+            parts.capture.prepare(&parts.spec, PrepareMode::StartOver, None).await?
+        }
+        prepared => prepared?,
+    };
     let line = prepared.line;
     let identity = parts.capture.identity().await?;
     let epoch = Epoch(highest_epoch(&progress).0 + 1);
@@ -139,14 +145,19 @@ fn mode(parts: &Parts, identity: &SourceIdentity, progress: &mut [SinkProgress])
             .with_remedy("set on_gap to backfill to fill every index again, or bring the expected source back")
             .into());
     }
+    forget(progress, &reason);
+    Ok(PrepareMode::StartOver)
+}
+
+/// The source does not go on where it was left, and policy says to fill again.
+fn forget(progress: &mut [SinkProgress], reason: &str) {
     tracing::warn!(reason, "the source does not go on where it was left; every index is filled again");
     for sink in progress {
         sink.progress.source = None;
         for index in sink.progress.indexes.values_mut() {
-            index.state = FillState::NeedsBackfill(reason.clone());
+            index.state = FillState::NeedsBackfill(reason.to_owned());
         }
     }
-    Ok(PrepareMode::StartOver)
 }
 
 /// What happened to tables while nobody watched: the indexes that read them must be filled again, once their changes are told.

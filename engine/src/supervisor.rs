@@ -3,12 +3,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use millstream_actors::{Ended, Failure, IndexDesk, Meters, Waits};
-use millstream_core::SourceError;
+use millstream_core::{SourceError, SourceErrorKind};
 use millstream_model::IndexName;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::builder::OnGap;
 use crate::error::{Drained, EndReason, StartError};
 use crate::parts::Parts;
 use crate::start::{self, Begun};
@@ -62,6 +63,10 @@ enum RunEnd {
     Invalid(Vec<millstream_core::Diagnostic>),
 }
 
+fn is_gap(failure: &Failure) -> bool {
+    matches!(failure, Failure::Source(error) if error.kind() == SourceErrorKind::Gap)
+}
+
 impl From<StartError> for RunEnd {
     fn from(error: StartError) -> Self {
         match error {
@@ -97,7 +102,11 @@ impl Supervisor {
             self.parts.board.set_error(&failure);
             let got_on = started.elapsed() >= LONG_RUN || self.parts.board.confirmed_position() != confirmed;
             self.failures = if got_on { 1 } else { self.failures + 1 };
-            if failure.is_permanent() || self.parts.settings.restarts_max.is_some_and(|most| self.failures > most) {
+            // By policy, the next run answers a gap by filling again.
+            let is_answered = self.parts.on_gap == OnGap::Backfill && is_gap(&failure);
+            if (failure.is_permanent() && !is_answered)
+                || self.parts.settings.restarts_max.is_some_and(|most| self.failures > most)
+            {
                 tracing::error!(error = %failure, "the engine has ended");
                 break EndReason::Failed(failure);
             }

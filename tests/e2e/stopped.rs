@@ -125,3 +125,27 @@ async fn case_h3_an_index_waits_until_all_its_tables_are_told_again() {
     stage.settled().await;
     stage.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p16_a_publication_made_anew_is_answered_by_policy() {
+    let mut stage = family("publication_anew").await;
+    stage.run("insert into parents values (1, 'a'); insert into children values (1, 1, 'c')").await;
+    stage.start().await;
+    stage.settled().await;
+    assert!(stage.stop().await);
+    let publication = stage.database().name().to_owned();
+    stage.run(&format!("drop publication {publication}; update children set name = 'missed'")).await;
+    stage.spawn();
+    let (code, log) = stage.ended().await;
+    assert_eq!(code, Some(3));
+    assert!(log.contains("publication") && log.contains("on_gap: backfill"), "it says what mends it:\n{log}");
+    stage.config.source("on_gap", "backfill");
+    stage.start().await;
+    stage.settled().await;
+    // And while it runs.
+    stage.run(&format!("drop publication {publication}; update children set name = 'missed again'")).await;
+    stage.equal_in_the_end("a publication dropped while running").await;
+    stage.run("update children set name = 'live'").await;
+    stage.settled().await;
+    stage.close().await;
+}

@@ -42,6 +42,7 @@ use tokio_util::task::TaskTracker;
 use crate::{CaptureEvent, ChangeCapture, KeyRange, Lag, PrepareMode, Readiness, SourceIdentity, StartLine};
 use batch::Batcher;
 use coverage::Coverage;
+use prepare::publication_lost;
 use pump::{Marks, Pump, Tables};
 use wire::{ReplicationStream, Session};
 
@@ -95,15 +96,21 @@ impl PostgresCapture {
 
     /// Opens the stream, waiting for a slot that is held.
     async fn open(&self, version: u32) -> Result<ReplicationStream> {
-        let begun = Instant::now();
+        let (begun, mut told) = (Instant::now(), false);
         let (slot, publication) = (&self.settings.slot, &self.settings.publication);
         loop {
             let session = Session::connect(self.connections.settings()).await;
             let session = session.map_err(|error| self.connections.judge(error))?;
             match ReplicationStream::start(session, slot, publication, version).await {
                 Err(error) if error.kind() == SourceErrorKind::Held => {
-                    if self.settings.slot_wait.is_some_and(|wait| begun.elapsed() >= wait) {
-                        return Err(self.held(error).await);
+                    let first = !std::mem::replace(&mut told, true);
+                    let over = self.settings.slot_wait.is_some_and(|wait| begun.elapsed() >= wait);
+                    if first || over {
+                        let held = self.held(error).await;
+                        if over {
+                            return Err(held);
+                        }
+                        tracing::warn!(%held, "waits for the replication slot");
                     }
                     tokio::time::sleep(HELD_RETRY).await;
                 }
@@ -120,6 +127,12 @@ impl PostgresCapture {
         lease.keep();
         slot.ok().flatten().and_then(|slot| slot.held()).unwrap_or(error)
     }
+}
+
+/// The decoder looks the publication up in the catalog as it was when a change was written.
+fn is_about_publication(error: &SourceError) -> bool {
+    let text = error.to_string();
+    text.contains("sqlstate=42704") && text.contains("publication")
 }
 
 /// Says what the server's refusal to start means for us.
@@ -143,10 +156,12 @@ impl ChangeCapture for PostgresCapture {
 
     async fn prepare(&self, spec: &SourceSpec, mode: PrepareMode, memo: Option<&str>) -> Result<crate::Prepared> {
         let needs = Needs::of(spec);
-        let (facts, found) =
-            prepare::prepare(&self.connections, &self.provisioning, &self.settings, &needs, mode).await?;
-        let line = start_line::read_start_line(&self.connections).await?;
         let memo = memo.filter(|_| mode == PrepareMode::Resume).and_then(memo::Memo::read);
+        let publication = memo.as_ref().and_then(|memo| memo.publication.as_ref()).map(|(oid, _)| *oid);
+        let (connections, provisioning) = (&self.connections, &self.provisioning);
+        let (facts, found) =
+            prepare::prepare(connections, provisioning, &self.settings, &needs, mode, publication).await?;
+        let line = start_line::read_start_line(&self.connections).await?;
         let (coverage, turns) = Coverage::resume(needs, facts, memo, &found);
         let notices = turns.into_iter().map(|(table, turn)| watch::notice_of_the_past(table, turn, line)).collect();
         let memo = Some(coverage.memo().text());
@@ -186,10 +201,11 @@ impl ChangeCapture for PostgresCapture {
         self.tasks.spawn(pump.run(out, stop.clone()));
         // Dropping the stream drops the guard: both tasks end, and the slot is free.
         let guard = stop.drop_guard();
-        let events = ReceiverStream::new(events);
+        let (events, publication) = (ReceiverStream::new(events), self.settings.publication.clone());
         Ok(events
-            .inspect(move |_| {
+            .map(move |event| {
                 let _held = &guard;
+                event.map_err(|error| if is_about_publication(&error) { publication_lost(&publication) } else { error })
             })
             .boxed())
     }

@@ -22,6 +22,7 @@ pub(crate) async fn prepare(
     settings: &PostgresCaptureSettings,
     needs: &Needs,
     mode: PrepareMode,
+    publication: Option<i64>,
 ) -> Result<(Facts, Vec<Finding>)> {
     let slot = &settings.slot;
     if !is_slot_name(slot) {
@@ -33,6 +34,10 @@ pub(crate) async fn prepare(
         resumable(connections, slot).await?;
     }
     let facts = provisioning.facts(needs).await?;
+    let is_another = |known: i64| facts.publication.as_ref().is_none_or(|found| found.oid != known);
+    if mode == PrepareMode::Resume && publication.is_some_and(is_another) {
+        return Err(publication_lost(&settings.publication));
+    }
     let unmendable = |finding: &&Finding| {
         !finding.advice && (finding.remedies.is_empty() || finding.remedies.iter().any(|remedy| !remedy.manageable))
     };
@@ -48,6 +53,14 @@ pub(crate) async fn prepare(
         make(connections, settings, mode).await?;
     }
     Ok((facts, found))
+}
+
+/// The log is decoded by the catalog of its own time: what was written before a publication was made can't be told by it.
+pub(crate) fn publication_lost(name: &str) -> SourceError {
+    SourceError::gap(format!(
+        "the publication is gone or was made anew, so the log before can't be told (publication={name})"
+    ))
+    .with_remedy("fill the indexes again (on_gap: backfill), which also makes the slot anew")
 }
 
 /// What stops everything. When indexes were filled already, a table that is not covered stops only those that read it.
@@ -86,7 +99,9 @@ async fn make(connections: &Connections, settings: &PostgresCaptureSettings, mod
     let create = format!("SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')");
     if let Some(slot) = read(connections, name).await? {
         foreign(connections, &slot)?;
-        let Some(why) = slot.lost() else { return Ok(()) };
+        let replaced = (mode == PrepareMode::StartOver && settings.manage.slot)
+            .then(|| format!("the replication slot is made anew (slot={name})"));
+        let Some(why) = slot.lost().or(replaced) else { return Ok(()) };
         let drop = format!("SELECT pg_drop_replication_slot('{name}'); {create};");
         if mode == PrepareMode::Create {
             return Err(SourceError::gap(why).with_remedy(drop));
