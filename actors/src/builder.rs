@@ -11,16 +11,13 @@ use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use crate::pending::{Pending, Wanted};
-use crate::retry::Waits;
+use crate::retry::{FENCE_WAIT_FIRST, Waits, fence_wait};
 use crate::sink::wait_until;
 use crate::{
     DeadLetterDesk, DocumentBatch, Failure, Faults, Gates, IndexDesk, Lanes, Mailbox, Meters, Opening, Outgoing,
     Settings, Signals, SinkSet, Ticket, Touch, TouchBatch, TroubleSource, Versions,
 };
 
-/// The first wait of a touch that a read could not see, and the longest.
-const FENCE_WAIT_FIRST: Duration = Duration::from_millis(2);
-const FENCE_WAIT_LONGEST: Duration = Duration::from_millis(500);
 /// How often a lane that is busy with live touches takes a batch of a backfill, too: every so many builds.
 const BACKFILL_SHARE: u32 = 4;
 
@@ -225,7 +222,7 @@ impl BuilderActor {
             Err(error) => {
                 let pending = self.pending.entry(index.clone()).or_default();
                 for (key, wanted) in taken {
-                    pending.put_back(key, wanted, Instant::now(), Duration::ZERO, Duration::ZERO);
+                    pending.put_back(key, wanted, Instant::now());
                 }
                 self.trouble(&index, &error);
             }
@@ -342,7 +339,8 @@ impl BuilderActor {
             if !wanted.is_done() {
                 waits += 1;
                 let pending = self.pending.entry(index.clone()).or_default();
-                pending.put_back(key.clone(), wanted, now, FENCE_WAIT_FIRST, FENCE_WAIT_LONGEST);
+                let wait = fence_wait(wanted.waits());
+                pending.put_back(key.clone(), wanted, now + wait);
             }
             if tickets.is_empty() {
                 continue;
@@ -363,13 +361,7 @@ impl BuilderActor {
                 Verdict::Impossible(error) if self.stops_on_error(index) => {
                     let again = Wanted::seen(sinks, fill, tickets);
                     self.stopping.insert((index.clone(), key.to_id()));
-                    self.pending.entry(index.clone()).or_default().put_back(
-                        key,
-                        again,
-                        now,
-                        Duration::ZERO,
-                        Duration::ZERO,
-                    );
+                    self.pending.entry(index.clone()).or_default().put_back(key, again, now);
                     self.trouble(index, &error);
                     continue;
                 }

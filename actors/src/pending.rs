@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use foldhash::fast::FixedState;
 use indexmap::IndexMap;
 use indexmap::map::Entry;
@@ -89,11 +87,10 @@ impl Pending {
         taken
     }
 
-    /// Puts back what a read could not see, to be read again after a short, growing wait.
-    pub fn put_back(&mut self, key: RowKey, mut wanted: Wanted, now: Instant, first: Duration, longest: Duration) {
-        let wait = first.saturating_mul(1 << wanted.waits.min(10)).min(longest);
+    /// Puts back what must be read again, not before it is due.
+    pub fn put_back(&mut self, key: RowKey, mut wanted: Wanted, due: Instant) {
         wanted.waits += 1;
-        wanted.due = Some(now + wait);
+        wanted.due = Some(due);
         self.touches += wanted.touches.len();
         match self.waiting.entry(key) {
             Entry::Occupied(mut entry) => entry.get_mut().join(wanted),
@@ -131,6 +128,11 @@ impl Wanted {
         self.touches.extend(other.touches);
         self.sinks = self.sinks.union(other.sinks);
         self.fill &= other.fill;
+    }
+
+    /// How often it was put back.
+    pub fn waits(&self) -> u32 {
+        self.waits
     }
 
     /// True when every touch was covered.

@@ -11,15 +11,13 @@ use millstream_model::{ChangedRow, Fence, IndexName, QualifiedTable, RowKey};
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
-use crate::retry::Waits;
+use crate::retry::{Waits, fence_wait};
 use crate::sink::wait_until;
 use crate::{
     Failure, Faults, Gates, IndexDesk, Lanes, Meters, Opening, Settings, Signals, SinkSet, Ticket, TicketedBatch,
     Touch, TouchBatch, TroubleSource,
 };
 
-const FENCE_WAIT_FIRST: Duration = Duration::from_millis(2);
-const FENCE_WAIT_LONGEST: Duration = Duration::from_millis(500);
 /// Rows that one resolver keeps for later, at most, before it takes no more.
 const DEFERRED_ROWS_MAX: usize = 8192;
 
@@ -190,7 +188,7 @@ impl ResolverActor {
             not_yet.dedup();
             self.meters.fence_waits.increment(not_yet.len() as u64);
             let rows = not_yet.into_iter().filter_map(|row| rows.get(row)).map(|row| (*row).clone()).collect();
-            let wait = FENCE_WAIT_FIRST.saturating_mul(1 << tries.min(10)).min(FENCE_WAIT_LONGEST);
+            let wait = fence_wait(tries);
             self.defer(index, rows, ticket, tries, wait);
             return true;
         }

@@ -4,6 +4,9 @@ use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 
 use crate::Settings;
 
+pub(crate) const FENCE_WAIT_FIRST: Duration = Duration::from_millis(2);
+const FENCE_WAIT_LONGEST: Duration = Duration::from_millis(500);
+
 /// Growing waits between tries of one thing, with jitter, for ever, capped.
 #[derive(Debug)]
 pub struct Waits {
@@ -40,4 +43,9 @@ impl Waits {
     pub fn reset(&mut self) {
         self.current = self.builder.build();
     }
+}
+
+/// How long to wait before what a read could not see is read again: short, growing with the tries, capped.
+pub(crate) fn fence_wait(tries: u32) -> Duration {
+    FENCE_WAIT_FIRST.saturating_mul(1 << tries.min(10)).min(FENCE_WAIT_LONGEST)
 }

@@ -23,7 +23,7 @@ pub(crate) struct Parts {
     pub settings: Settings,
     pub faults: Faults,
     pub board: Arc<Board>,
-    /// Of progress stores and the like: seeds the jitter of restarts.
+    /// Seeds the jitter of waits.
     pub seed: u64,
 }
 
