@@ -74,5 +74,6 @@ async fn a_service_embeds_the_engine() {
         .unwrap();
     assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("shut down, drained"));
     assert!(service.wait().await.unwrap().success());
+    // The slot is free once the service has ended: nobody has to wait for the server to notice.
     sql.run("select pg_drop_replication_slot('embed')").await;
 }

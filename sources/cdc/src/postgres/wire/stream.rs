@@ -1,5 +1,5 @@
 use std::future::Future;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use millstream_core::{Result, SourceError};
@@ -11,6 +11,7 @@ use pgwire_replication::protocol::replication::{
     PG_EPOCH_MICROS, ReplicationCopyData, encode_standby_status_update, parse_copy_data,
 };
 use tokio::io::AsyncWriteExt;
+use tokio::time::timeout;
 
 use super::Session;
 use super::session::{server_error, wire_error};
@@ -57,6 +58,9 @@ pub(crate) struct ReplicationStream {
 /// The first major whose decoder tells logical messages.
 const MESSAGES_SINCE: u32 = 140_000;
 
+/// How long a stream that ends waits for the server to let go of the slot.
+const FAREWELL: Duration = Duration::from_secs(5);
+
 impl ReplicationStream {
     /// Goes on from the slot's durable point.
     ///
@@ -98,10 +102,24 @@ impl LogStream for ReplicationStream {
     }
 
     async fn close(mut self) {
-        // The server may be gone already: then there is nothing to end.
-        let _ = write_copy_done(&mut self.session.socket).await;
+        // The server may be gone already: then there is nothing to end. It may also be deep in a long transaction, which it
+        // does not leave before its next write: it notices the closed socket then.
+        let _ = timeout(FAREWELL, self.end_copy()).await;
         let _ = self.session.socket.write_all(&[b'X', 0, 0, 0, 4]).await;
         let _ = self.session.socket.shutdown().await;
+    }
+}
+
+impl ReplicationStream {
+    /// Waits for the server's word that the command is over: it says so only once it has let go of the slot.
+    async fn end_copy(&mut self) -> Result<()> {
+        write_copy_done(&mut self.session.socket).await.map_err(wire_error)?;
+        loop {
+            let message = self.session.reader.read(&mut self.session.socket).await.map_err(wire_error)?;
+            if matches!(message.tag, b'C' | b'E') {
+                return Ok(());
+            }
+        }
     }
 }
 
