@@ -18,6 +18,9 @@ pub enum BuildError {
     /// Two sinks have one name.
     #[error("two sinks have one name (name={0})")]
     SinkTwice(String),
+    /// The file names a source that this build does not have.
+    #[error("this build has no source of this kind; build millstream with its feature (feature={0})")]
+    NotBuiltIn(&'static str),
     /// The source's settings can't be used.
     #[error(transparent)]
     Source(#[from] SourceError),

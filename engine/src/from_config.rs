@@ -1,15 +1,11 @@
 use millstream_actors::Settings;
-use millstream_cdc::PostgresCaptureSettings;
-use millstream_core::SourceSpec;
 use millstream_sinks::{FileProgress, JsonlDeadLetters, JsonlSink, NullSink};
 
 use crate::builder::{EngineBuilder, OnError, OnGap};
 use crate::config::{
-    self, Config, DeadLettersSection, EngineSection, Gap, PostgresSection, RowLevelSecurity, SinkSection, SlotWait,
-    SourceSection,
+    self, Config, DeadLettersSection, EngineSection, Gap, PostgresSection, SinkSection, SourceSection,
 };
 use crate::error::BuildError;
-use crate::postgres::{Manage, PostgresSource};
 use crate::{Engine, sinkless};
 
 impl Engine {
@@ -23,19 +19,6 @@ impl Engine {
 }
 
 impl Config {
-    /// The source that the file describes.
-    ///
-    /// # Errors
-    /// When its address can't be used.
-    pub fn source(&self) -> Result<PostgresSource, BuildError> {
-        let SourceSection::Postgres(postgres) = &self.source;
-        let spec = SourceSpec::new(self.schemas().map(|(name, schema)| (name, schema.clone())));
-        let source = PostgresSource::new(postgres.settings()?, spec)
-            .capture(capture_settings(postgres, &self.engine)?)
-            .accept_row_level_security(postgres.row_level_security == RowLevelSecurity::Accept);
-        Ok(source)
-    }
-
     /// The values to tune, as the file states them.
     pub fn settings(&self) -> Settings {
         let SourceSection::Postgres(postgres) = &self.source;
@@ -71,8 +54,8 @@ impl Config {
             Gap::Stop => OnGap::Stop,
             Gap::Backfill => OnGap::Backfill,
         };
-        let mut builder =
-            Engine::builder(self.name.as_str()).source(self.source()?).on_gap(on_gap).settings(self.settings());
+        let mut builder = self.with_source(Engine::builder(self.name.as_str()))?;
+        builder = builder.on_gap(on_gap).settings(self.settings());
         builder = match &self.dead_letters {
             Some(DeadLettersSection::Jsonl(letters)) => builder.dead_letters(JsonlDeadLetters::file(&letters.path)),
             None => builder.dead_letters(sinkless::LoggedLetters::default()),
@@ -86,30 +69,16 @@ impl Config {
         }
         Ok(builder)
     }
-}
 
-fn capture_settings(postgres: &PostgresSection, engine: &EngineSection) -> Result<PostgresCaptureSettings, BuildError> {
-    let manage = Manage::NONE
-        .with_publication(postgres.manage.publication)
-        .with_slot(postgres.manage.slot)
-        .with_identity(postgres.manage.identity)
-        .with_indexes(postgres.manage.indexes);
-    let slot_wait = match postgres.slot_wait {
-        SlotWait::For(wait) => Some(wait),
-        SlotWait::Forever => None,
-    };
-    let mut capture = PostgresCaptureSettings::default()
-        .with_slot(&postgres.slot)
-        .with_publication(&postgres.publication)
-        .with_manage(manage)
-        .with_slot_wait(slot_wait)
-        .with_heartbeat(postgres.heartbeat.0)
-        .with_auth_grace(postgres.auth_grace.0)
-        .with_read(postgres.read_settings()?);
-    if let Some(every) = engine.inspect_every {
-        capture = capture.with_inspect_interval(every.0);
+    #[cfg(feature = "postgres")]
+    fn with_source(&self, builder: EngineBuilder) -> Result<EngineBuilder, BuildError> {
+        Ok(builder.source(self.source()?))
     }
-    Ok(capture)
+
+    #[cfg(not(feature = "postgres"))]
+    fn with_source(&self, _: EngineBuilder) -> Result<EngineBuilder, BuildError> {
+        Err(BuildError::NotBuiltIn("postgres"))
+    }
 }
 
 fn settings(engine: &EngineSection, postgres: &PostgresSection) -> Settings {

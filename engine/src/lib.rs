@@ -3,8 +3,11 @@
 //! An [`Engine`] watches a source for changed rows, works out which documents they touch, reads those back as they are now, writes
 //! them to one or more sinks, and tells the source how far it got only when the documents are durable. Start reading at
 //! `topology.rs`: it makes every channel and spawns every actor.
+//!
+//! Back ends are features; `postgres` is on by default. Without one, give the builder a capture and documents of your own.
 
 mod builder;
+#[cfg(feature = "postgres")]
 mod check;
 mod engine;
 mod error;
@@ -19,10 +22,12 @@ mod topology;
 
 pub mod config;
 pub mod metrics;
+#[cfg(feature = "postgres")]
 pub mod postgres;
 
 pub use async_trait::async_trait;
 pub use builder::{EngineBuilder, OnError, OnGap, Source, SourceParts};
+#[cfg(feature = "postgres")]
 pub use check::Finding;
 pub use engine::{Engine, Handle};
 pub use error::{BuildError, Drained, EndReason, StartError};

@@ -13,12 +13,18 @@ const SERVER: &str = "MILLSTREAM_PG_BIN";
 /// Tells tests where our own program is.
 const HOST: &str = "MILLSTREAM_HOST_BIN";
 
+/// The packages whose back ends are features, the engine last. The default ones are what everything else builds.
+const WITH_BACK_ENDS: [&str; 3] = ["millstream-cdc", "millstream-document", "millstream"];
+
 /// Tests with servers wait more than they work: more of them at once than there are cores.
 const SIDE_BY_SIDE: &str = "--test-threads=8";
 
 pub fn check() -> Result {
     run(cargo().args(["fmt", "--all", "--check"]))?;
     run(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    // Without any back end: each is an addition.
+    let bare = WITH_BACK_ENDS.iter().flat_map(|package| ["-p", package]);
+    run(cargo().arg("clippy").args(bare).args(["--lib", "--no-default-features", "--", "-D", "warnings"]))?;
     // A module's page may point at what is inside it, though that has no page of its own.
     run(docs().env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links"))
 }

@@ -59,6 +59,7 @@ fn check_postgres(postgres: &PostgresSection, wrong: &mut impl FnMut(&[&str], &s
     if postgres.password.is_some() && postgres.password_file.is_some() {
         wrong(&at("password_file"), "`password` is there as well", "keep one of the two");
     }
+    #[cfg(feature = "postgres")]
     for (key, url) in [("url", &postgres.url), ("read_url", &postgres.read_url)] {
         let settings = url.as_ref().map(|url| url.expose().parse::<millstream_postgres::PostgresSettings>());
         if let Some(Err(error)) = settings {

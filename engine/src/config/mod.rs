@@ -3,6 +3,7 @@
 //! [`Config::load`] reads the file and the schemas that it names. Every error tells the file, the line, the path in it, what is
 //! wrong and what to write instead; no error shows the value of a variable or of a secret.
 
+#[cfg(feature = "postgres")]
 mod address;
 mod check;
 mod engine;

@@ -7,6 +7,7 @@ mod ack;
 mod capture;
 mod change;
 mod identity;
+#[cfg(feature = "postgres")]
 mod postgres;
 pub mod scripted;
 
@@ -14,4 +15,5 @@ pub use ack::{Ack, Confirm};
 pub use capture::{ChangeCapture, KeyRange, Lag, PrepareMode, Prepared, Readiness, SlotState, StartLine};
 pub use change::{CaptureEvent, Change, ChangeBatch, CoverageChange, CoverageNotice};
 pub use identity::{Continuity, Fork, SourceIdentity};
+#[cfg(feature = "postgres")]
 pub use postgres::{PostgresCapture, PostgresCaptureSettings};

@@ -6,8 +6,10 @@
 
 mod builder;
 mod memory;
+#[cfg(feature = "postgres")]
 mod postgres;
 
 pub use builder::{Built, DocumentBuilder, Reading, ResolvedPage};
 pub use memory::{MemoryDocuments, Resolve};
+#[cfg(feature = "postgres")]
 pub use postgres::PostgresDocuments;

@@ -1,5 +1,7 @@
 //! Postgres as a source: capture by logical replication, documents read back by SQL.
 
+mod from_config;
+
 use std::sync::Arc;
 
 use millstream_actors::Settings;
