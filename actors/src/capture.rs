@@ -147,8 +147,9 @@ impl CaptureActor {
                     }
                 }
                 keepers = keepers(&mut self.barrier) => self.admit_after(keepers),
-                event = self.parts.stream.next(), if admits => self.take(event)?,
+                // Before the stream: what was written after a pause is not taken.
                 Ok(()) = self.parts.paused.changed(), if !draining => {}
+                event = self.parts.stream.next(), if admits => self.take(event)?,
                 () = drain.cancelled(), if !draining => {}
             }
         }

@@ -223,12 +223,7 @@ async fn case_a13_a_filling_that_is_killed_goes_on() {
     for kills in 1..=5_usize {
         stage.spawn();
         let goal = kills * 8_000;
-        let path = millstream_tests::documents_path(stage.folder().path());
-        until("some documents to be written", || async {
-            let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
-            (bytes > goal as u64 * 250).then_some(())
-        })
-        .await;
+        until("some documents to be written", || async { (stage.written() > goal as u64 * 250).then_some(()) }).await;
         stage.kill();
         stage.run(&format!("delete from notes where id % 1000 = {kills}; update notes set body = 'changed' where id % 500 = {kills}")).await;
     }

@@ -194,12 +194,7 @@ async fn case_b9_a_line_cut_in_the_middle_of_a_filling() {
     stage.run("insert into notes select n, repeat('n', 100) from generate_series(1, 60000) n").await;
     stage.spawn();
     for cuts in 1..=4_u64 {
-        let path = documents_path(stage.folder().path());
-        until("some documents to be written", || async {
-            let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
-            (bytes > cuts * 1_000_000).then_some(())
-        })
-        .await;
+        until("some documents to be written", || async { (stage.written() > cuts * 1_000_000).then_some(()) }).await;
         proxy.cut();
         stage.run("update notes set body = 'changed' where id % 1000 = 7").await;
     }
@@ -214,11 +209,11 @@ async fn case_b9_a_line_cut_in_the_middle_of_a_transaction() {
     stage.start().await;
     stage.settled().await;
     for cut in 0..3 {
-        let before = stage.fold().lines();
+        let before = stage.written();
         stage
             .run(&format!("update children set name = 'changed {cut}', parent_id = 1 + (parent_id + {cut}) % 1000"))
             .await;
-        until("the transaction to be on its way", || async { (stage.fold().lines() > before).then_some(()) }).await;
+        until("the transaction to be on its way", || async { (stage.written() > before).then_some(()) }).await;
         proxy.cut();
     }
     stage.settled().await;

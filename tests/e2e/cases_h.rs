@@ -57,15 +57,21 @@ const LEAVES: &str = "
     insert into kids select n, 1 + n % 2, 1 + n % 20, 'k' || n from generate_series(1, 40) n;
 ";
 
-#[tokio::test(flavor = "multi_thread")]
-async fn case_h2_partitions_come_and_go() {
-    let mut stage = Stage::new("h2").await;
+/// Partitioned roots with partitioned kids, and their index.
+pub(crate) async fn leaves(test: &str) -> Stage {
+    let mut stage = Stage::new(test).await;
     stage.run(LEAVES).await;
     stage.index(
         "roots",
         "{ table: roots, fields: { id: integer, part: integer, name: text, kids: { collect: name, of: kids, type: text, join: { id: root_id } } } }",
         "select r.id || ':' || r.part, json_build_object('id', r.id, 'part', r.part, 'name', r.name, 'kids', coalesce((select json_agg(k.name order by k.id, k.part) from kids k where k.root_id = r.id), '[]'::json)) from roots r",
     );
+    stage
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn case_h2_partitions_come_and_go() {
+    let mut stage = leaves("h2").await;
     stage.start().await;
     stage.settled().await;
     for change in [

@@ -13,6 +13,7 @@ pub type Documents = BTreeMap<String, Json>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fold {
     indexes: BTreeMap<String, Documents>,
+    clears: BTreeMap<String, usize>,
     lines: usize,
 }
 
@@ -59,7 +60,10 @@ impl Fold {
                 assert!(json.get("doc").is_none(), "a delete has a document: {line}");
                 documents.remove(&text("id"));
             }
-            "clear" => documents.clear(),
+            "clear" => {
+                documents.clear();
+                *self.clears.entry(text("index")).or_default() += 1;
+            }
             other => panic!("a line has an unknown op {other:?}: {line}"),
         }
     }
@@ -72,6 +76,11 @@ impl Fold {
     /// One document.
     pub fn document(&self, index: &str, id: &str) -> Option<&Json> {
         self.indexes.get(index)?.get(id)
+    }
+
+    /// How often an index was cleared.
+    pub fn clears(&self, index: &str) -> usize {
+        self.clears.get(index).copied().unwrap_or(0)
     }
 
     /// How many lines were folded.

@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use millstream_model::{KeyColumns, QualifiedTable};
 use millstream_postgres::provision::{Facts, Finding, Needs};
 
-use super::memo::Memo;
+use super::gaps::Gaps;
+use super::memo::{Memo, to_be_listed};
+use super::prepare::Covered;
+use crate::StartLine;
 
 /// What happened to one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,24 +33,26 @@ pub(crate) struct Coverage {
     keys: BTreeMap<QualifiedTable, KeyColumns>,
     facts: Facts,
     memo: Memo,
+    /// Before here counts what `old_links` says.
+    line: StartLine,
+    /// The links whose old values had to be told before this run.
+    old_links: BTreeMap<QualifiedTable, Vec<String>>,
     broken: BTreeSet<QualifiedTable>,
 }
 
 impl Coverage {
     /// Goes on from what was remembered, if anything was: says also what happened since.
-    pub(crate) fn resume(
-        needs: Needs,
-        facts: Facts,
-        memo: Option<Memo>,
-        found: &[Finding],
-    ) -> (Self, Vec<(QualifiedTable, Turn)>) {
+    pub(crate) fn resume(covered: Covered, memo: Option<Memo>, line: StartLine) -> (Self, Vec<(QualifiedTable, Turn)>) {
+        let Covered { needs, facts, found } = covered;
         let keys = needs
             .tables()
             .filter_map(|need| Some((need.table.clone(), facts.root(&need.table)?.identity.key.clone().into())))
             .collect();
+        let old_links = memo.iter().flat_map(Memo::old_links).collect();
         let memo = memo.unwrap_or_else(|| Memo::of(&needs, &facts));
-        let mut coverage = Self { needs, keys, facts: facts.clone(), memo, broken: BTreeSet::new() };
-        let turns = coverage.look(facts, found);
+        let broken = BTreeSet::new();
+        let mut coverage = Self { needs, keys, facts: facts.clone(), memo, line, old_links, broken };
+        let turns = coverage.look(facts, &found);
         (coverage, turns)
     }
 
@@ -62,6 +67,23 @@ impl Coverage {
 
     pub(crate) fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    /// Rows that lack old values, of which nothing is said yet.
+    pub(crate) fn gaps(&self) -> Gaps {
+        Gaps::new(self.line, self.broken.iter().cloned())
+    }
+
+    /// The links of a table whose old values had to be told before this run; `None`: it was not watched.
+    pub(crate) fn old_links(&self, table: &QualifiedTable) -> Option<&[String]> {
+        self.old_links.get(table).map(Vec::as_slice)
+    }
+
+    /// What the log must tell of these facts: to be asked before [`look`](Self::look) with what is found wrong by it.
+    pub(crate) fn meet(&mut self, now: &Facts) -> &Needs {
+        let listed = to_be_listed(Some(&self.memo), &self.needs, now);
+        self.needs = std::mem::take(&mut self.needs).with_listed(listed);
+        &self.needs
     }
 
     /// Takes a new look: what turned for each table. `found` is what is wrong with `now`.
@@ -122,6 +144,9 @@ impl Coverage {
         }
         for (oid, leaf) in &is.leaves {
             match was.leaves.get(oid) {
+                Some(old) if old.came_back(leaf.link()) => turns.push(Turn::Rewritten {
+                    reason: format!("a partition was taken away and attached again (partition={})", leaf.relation()),
+                }),
                 Some(old) if old.is_rewritten(leaf) => turns.push(Turn::Rewritten {
                     reason: format!("the table was rewritten by a change of its columns (table={})", leaf.relation()),
                 }),

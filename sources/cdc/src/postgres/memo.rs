@@ -1,10 +1,13 @@
 //! What is remembered of the tables across restarts, so that what changed without an event while nobody watched is noticed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_model::QualifiedTable;
-use millstream_postgres::provision::{Facts, Needs};
+use millstream_postgres::provision::{Facts, Needs, Relation};
 use serde::{Deserialize, Serialize};
+
+/// The first major whose decoder looks at a relation's publications again when the relation is attached to another.
+const LOOKS_AGAIN_SINCE: u32 = 150_000;
 
 /// The tables as they were at some moment: an opaque text for whoever keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +28,9 @@ pub(crate) struct TableMemo {
     pub(crate) membership: Option<i64>,
     /// Its primary key.
     pub(crate) key: Vec<String>,
+    /// The links whose old values had to be told. Was not always remembered.
+    #[serde(default)]
+    old_links: Vec<String>,
     /// Its leaves, itself if it has none, by number.
     pub(crate) leaves: BTreeMap<u32, LeafMemo>,
 }
@@ -38,6 +44,12 @@ pub(crate) struct LeafMemo {
     columns: BTreeMap<i64, String>,
     /// True when it was made as a leaf, so that it never had rows that were not told.
     pub(crate) born_as_leaf: bool,
+    /// Changes when it is taken away and attached again. Was not always remembered: empty then.
+    #[serde(default)]
+    link: String,
+    /// True while the publication must list it by itself.
+    #[serde(default)]
+    unlisted: bool,
 }
 
 impl Memo {
@@ -52,6 +64,8 @@ impl Memo {
                     file: leaf.file,
                     columns: leaf.columns.clone(),
                     born_as_leaf: leaf.born_as_leaf,
+                    link: leaf.link.clone(),
+                    unlisted: needs.listed().contains(&leaf.oid),
                 };
                 (leaf.oid, memo)
             });
@@ -61,6 +75,7 @@ impl Memo {
                 oid: root.oid,
                 membership: root.membership,
                 key: root.identity.key.iter().map(ToString::to_string).collect(),
+                old_links: need.old_links.iter().map(ToString::to_string).collect(),
                 leaves: leaves.collect(),
             })
         });
@@ -78,16 +93,48 @@ impl Memo {
         serde_json::to_string(self).expect("a memo is plain data")
     }
 
+    /// The links whose old values had to be told, by table.
+    pub(crate) fn old_links(&self) -> impl Iterator<Item = (QualifiedTable, Vec<String>)> {
+        self.tables.iter().map(|memo| (QualifiedTable::new(&memo.schema, &memo.name), memo.old_links.clone()))
+    }
+
     /// One table.
     pub(crate) fn table(&self, table: &QualifiedTable) -> Option<&TableMemo> {
         self.tables.iter().find(|memo| memo.schema == table.schema() && memo.name == table.table())
     }
 }
 
+/// The relations that the publication must list by themselves: those that came, or came back, as leaves since `memo`, and
+/// those that had to be listed before and are not. Of what was not remembered: all that were published without being born so.
+pub(crate) fn to_be_listed(memo: Option<&Memo>, needs: &Needs, facts: &Facts) -> BTreeSet<u32> {
+    let is_owed = |table: &QualifiedTable, leaf: &Relation| {
+        let known = memo.and_then(|memo| memo.table(table));
+        match known.map(|known| known.leaves.get(&leaf.oid)) {
+            Some(Some(known)) => known.unlisted || known.came_back(&leaf.link),
+            Some(None) => !leaf.born_as_leaf,
+            None => leaf.relation != *table && leaf.published && !leaf.born_as_leaf,
+        }
+    };
+    let is_forgetful = facts.server.version < LOOKS_AGAIN_SINCE;
+    let leaves = needs.tables().flat_map(|need| facts.leaves(&need.table).map(|leaf| (&need.table, leaf)));
+    let owed = leaves.filter(|(table, leaf)| is_forgetful && !leaf.listed && is_owed(table, leaf));
+    owed.map(|(_, leaf)| leaf.oid).collect()
+}
+
 impl LeafMemo {
     /// Its name.
     pub(crate) fn relation(&self) -> QualifiedTable {
         QualifiedTable::new(&self.schema, &self.name)
+    }
+
+    /// True when it was taken away and attached again: meanwhile its rows were not told.
+    pub(crate) fn came_back(&self, link: &str) -> bool {
+        !self.link.is_empty() && self.link != link
+    }
+
+    /// Its link, as it is.
+    pub(crate) fn link(&self) -> &str {
+        &self.link
     }
 
     /// A new file alone is a VACUUM FULL or a TRUNCATE, a new definition alone no rewrite; both together are one, unless the

@@ -1,7 +1,7 @@
 //! Postgres, by logical replication.
 //!
 //! In the order data meets them: `wire` speaks the protocol, `decode` reads the decoder's messages, `tables` turns rows into
-//! thin changes, `batch` gathers them under acks, `pump` is the task that does all this, `watch` the task beside it that
+//! thin changes, `gaps` knows which rows told too little, `batch` gathers them under acks, `pump` is the task that does all this, `watch` the task beside it that
 //! notices when coverage changes. `prepare` and `start_line` come before, `keys` reads snapshots, `origin` says which source
 //! this is.
 
@@ -9,6 +9,7 @@ mod batch;
 mod confirm;
 mod coverage;
 mod decode;
+mod gaps;
 mod keys;
 mod memo;
 mod origin;
@@ -157,12 +158,10 @@ impl ChangeCapture for PostgresCapture {
     async fn prepare(&self, spec: &SourceSpec, mode: PrepareMode, memo: Option<&str>) -> Result<crate::Prepared> {
         let needs = Needs::of(spec);
         let memo = memo.filter(|_| mode == PrepareMode::Resume).and_then(memo::Memo::read);
-        let publication = memo.as_ref().and_then(|memo| memo.publication.as_ref()).map(|(oid, _)| *oid);
         let (connections, provisioning) = (&self.connections, &self.provisioning);
-        let (facts, found) =
-            prepare::prepare(connections, provisioning, &self.settings, &needs, mode, publication).await?;
+        let covered = prepare::prepare(connections, provisioning, &self.settings, needs, mode, memo.as_ref()).await?;
         let line = start_line::read_start_line(&self.connections).await?;
-        let (coverage, turns) = Coverage::resume(needs, facts, memo, &found);
+        let (coverage, turns) = Coverage::resume(covered, memo, line);
         let notices = turns.into_iter().map(|(table, turn)| watch::notice_of_the_past(table, turn, line)).collect();
         let memo = Some(coverage.memo().text());
         *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = Some(coverage);
@@ -184,7 +183,7 @@ impl ChangeCapture for PostgresCapture {
         let marks = Arc::new(Marks::default());
         *self.marks.lock().unwrap_or_else(PoisonError::into_inner) = Some(marks.clone());
         let stop = CancellationToken::new();
-        let tables = Tables::new(tables::leaves(coverage.facts(), coverage.needs()));
+        let tables = Tables::new(tables::leaves(&coverage), coverage.gaps());
         let parts = watch::WatchParts {
             connections: self.connections.clone(),
             provisioning: self.provisioning.clone(),

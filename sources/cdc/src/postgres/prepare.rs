@@ -10,20 +10,28 @@ use millstream_postgres::sqlx;
 use millstream_postgres::{Connections, PostgresProvisioning};
 
 use super::PostgresCaptureSettings;
+use super::memo::{Memo, to_be_listed};
 use crate::PrepareMode;
 
 /// How often we say what the making of the slot waits for.
 const SLOT_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Brings coverage and slot into being, or checks them; gives the facts that the live stream starts from.
+/// What the live stream starts from.
+pub(crate) struct Covered {
+    pub(crate) needs: Needs,
+    pub(crate) facts: Facts,
+    pub(crate) found: Vec<Finding>,
+}
+
+/// Brings coverage and slot into being, or checks them, after what `memo` remembers.
 pub(crate) async fn prepare(
     connections: &Connections,
     provisioning: &PostgresProvisioning,
     settings: &PostgresCaptureSettings,
-    needs: &Needs,
+    needs: Needs,
     mode: PrepareMode,
-    publication: Option<i64>,
-) -> Result<(Facts, Vec<Finding>)> {
+    memo: Option<&Memo>,
+) -> Result<Covered> {
     let slot = &settings.slot;
     if !is_slot_name(slot) {
         return Err(SourceError::setup(format!("this is no name for a replication slot (slot={slot})"))
@@ -33,7 +41,11 @@ pub(crate) async fn prepare(
     if mode == PrepareMode::Resume {
         resumable(connections, slot).await?;
     }
-    let facts = provisioning.facts(needs).await?;
+    let facts = provisioning.facts(&needs).await?;
+    // A slot that is made now begins behind all that was attached.
+    let is_made = !facts.server.has_slot || (mode == PrepareMode::StartOver && settings.manage.slot);
+    let needs = if is_made { needs } else { with_listed(needs, memo, &facts) };
+    let publication = memo.and_then(|memo| memo.publication.as_ref()).map(|(oid, _)| *oid);
     let is_another = |known: i64| facts.publication.as_ref().is_none_or(|found| found.oid != known);
     if mode == PrepareMode::Resume && publication.is_some_and(is_another) {
         return Err(publication_lost(&settings.publication));
@@ -41,18 +53,23 @@ pub(crate) async fn prepare(
     let unmendable = |finding: &&Finding| {
         !finding.advice && (finding.remedies.is_empty() || finding.remedies.iter().any(|remedy| !remedy.manageable))
     };
-    let found = refusable(provisioning.findings(&facts, needs), mode);
+    let found = refusable(provisioning.findings(&facts, &needs), mode);
     if found.iter().any(|finding| unmendable(&finding)) {
         return Err(provisioning.refusal(&found).expect("something is wrong"));
     }
-    let (facts, found) = provisioning.ensure(needs).await?;
+    let (facts, found) = provisioning.ensure(&needs).await?;
     if let Some(refusal) = provisioning.refusal(&refusable(found.clone(), mode)) {
         return Err(refusal);
     }
     if mode != PrepareMode::Resume {
         make(connections, settings, mode).await?;
     }
-    Ok((facts, found))
+    Ok(Covered { needs, facts, found })
+}
+
+fn with_listed(needs: Needs, memo: Option<&Memo>, facts: &Facts) -> Needs {
+    let listed = to_be_listed(memo, &needs, facts);
+    needs.with_listed(listed)
 }
 
 /// The log is decoded by the catalog of its own time: what was written before a publication was made can't be told by it.

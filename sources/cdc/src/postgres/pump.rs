@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::batch::Batcher;
 use super::confirm::Mark;
 use super::decode::{Ids, Message, Relation};
+use super::gaps::Gaps;
 use super::tables::{Leaves, Shape, Watched};
 use super::watch::{News, Watcher};
 use super::wire::{Incoming, LogStream};
@@ -46,12 +47,12 @@ pub(crate) struct Pump<S> {
 }
 
 /// What is known of the log's relations, and of the transaction being told.
-#[derive(Default)]
 pub(crate) struct Tables {
     pub(crate) leaves: Leaves,
     /// By number; `None`: none of ours.
     shapes: HashMap<u32, Option<Shape>>,
     fence: Option<Fence>,
+    gaps: Gaps,
 }
 
 impl<S: LogStream> Pump<S> {
@@ -76,6 +77,10 @@ impl<S: LogStream> Pump<S> {
         let mut report_at = Instant::now();
         let mut replies = Replies::default();
         loop {
+            while let Some(table) = self.tables.gaps.owed() {
+                let reason = format!("the log told a row while its identity was too narrow (table={table})");
+                self.fill_again(table, reason).await?;
+            }
             if Instant::now() >= report_at {
                 self.stream.report(self.marks.confirmed.get()).await?;
                 report_at = Instant::now() + self.status_interval;
@@ -149,12 +154,12 @@ impl<S: LogStream> Pump<S> {
                 self.row(relation, |shape, fence| shape.inserted(&new, fence))?;
             }
             Message::Update { relation, old, new } => {
-                let keyless = self.row(relation, |shape, fence| shape.updated(old.as_ref(), &new, fence))?;
-                self.keyless(keyless).await?;
+                let named = self.row(relation, |shape, fence| shape.updated(old.as_ref(), &new, fence))?;
+                self.look_for_gap(relation, named).await?;
             }
             Message::Delete { relation, old } => {
-                let keyless = self.row(relation, |shape, fence| shape.deleted(&old, fence))?;
-                self.keyless(keyless).await?;
+                let named = self.row(relation, |shape, fence| shape.deleted(&old, fence))?;
+                self.look_for_gap(relation, named).await?;
             }
             Message::Truncate { relations } => self.truncated(&relations).await?,
             Message::Logical { prefix, content } => {
@@ -167,37 +172,34 @@ impl<S: LogStream> Pump<S> {
         Ok(())
     }
 
-    /// Takes a row. Tells its table when the log does not name the row: once a description, for a table's million rows say
-    /// it no louder.
-    fn row(
-        &mut self,
-        relation: u32,
-        read: impl FnOnce(&Shape, Fence) -> Result<Option<ChangedRow>>,
-    ) -> Result<Option<QualifiedTable>> {
-        let shape = self.tables.shapes.get_mut(&relation);
+    /// Takes a row; false when the log does not name it.
+    fn row(&mut self, relation: u32, read: impl FnOnce(&Shape, Fence) -> Result<Option<ChangedRow>>) -> Result<bool> {
+        let shape = self.tables.shapes.get(&relation);
         let Some(shape) =
             shape.ok_or_else(|| SourceError::decode("the log tells a row of a relation not described"))?
         else {
-            return Ok(None);
+            return Ok(true);
         };
-        let fence = self.tables.fence.ok_or_else(outside)?;
-        if let Some(row) = read(shape, fence)? {
-            self.batcher.push(row);
-            return Ok(None);
-        }
-        let told = std::mem::replace(&mut shape.told_keyless, true);
-        Ok((!told).then(|| shape.watched.table.clone()))
+        let row = read(shape, self.tables.fence()?)?;
+        let named = row.is_some();
+        row.into_iter().for_each(|row| self.batcher.push(row));
+        Ok(named)
     }
 
-    /// A row without its key was told: what it touched is not known. If the table still lacks an identity, the watch says so
-    /// itself, and when it is mended.
-    async fn keyless(&mut self, table: Option<QualifiedTable>) -> Result<()> {
-        let Some(table) = table else { return Ok(()) };
-        let start_line = self.start_line().await?;
-        let reason = format!("the log tells a row without its key (table={table})");
-        let change = CoverageChange::Rewritten { reason, start_line };
-        self.batcher.push_event(CaptureEvent::Coverage(CoverageNotice { table, change }));
+    /// A changed row whose old values are not told leaves what it touched unknown. If the table's identity is still too narrow,
+    /// the watch says so itself, and when it is mended.
+    async fn look_for_gap(&mut self, relation: u32, named: bool) -> Result<()> {
+        let Some(table) = self.tables.gap(relation, named)? else { return Ok(()) };
         self.watcher.nudge();
+        let reason = format!("the log told a row without the old values that are needed (table={table})");
+        self.fill_again(table, reason).await
+    }
+
+    async fn fill_again(&mut self, table: QualifiedTable, reason: String) -> Result<()> {
+        let start_line = self.start_line().await?;
+        let notice = CoverageNotice { table, change: CoverageChange::Rewritten { reason, start_line } };
+        self.tables.gaps.said(&notice);
+        self.batcher.push_event(CaptureEvent::Coverage(notice));
         Ok(())
     }
 
@@ -239,11 +241,8 @@ impl<S: LogStream> Pump<S> {
         for watched in tables {
             let whole = watched.leaves.iter().all(|leaf| relations.iter().any(|id| id == *leaf));
             if watched.is_root && !whole {
-                let start_line = self.start_line().await?;
                 let reason = format!("a part of the table was emptied (table={})", watched.table);
-                let change = CoverageChange::Rewritten { reason, start_line };
-                let notice = CoverageNotice { table: watched.table.clone(), change };
-                self.batcher.push_event(CaptureEvent::Coverage(notice));
+                self.fill_again(watched.table.clone(), reason).await?;
             } else {
                 let key = RowKey::new(KeyColumns::from([]), []);
                 let fence = self.tables.fence()?;
@@ -255,9 +254,12 @@ impl<S: LogStream> Pump<S> {
 
     fn hear(&mut self, news: News) -> Result<()> {
         match news {
-            News::Coverage(notice) => self.batcher.push_event(CaptureEvent::Coverage(notice)),
+            News::Coverage(notice) => {
+                self.tables.gaps.said(&notice);
+                self.batcher.push_event(CaptureEvent::Coverage(notice));
+            }
             News::Memo(memo) => self.batcher.push_event(CaptureEvent::Memo(memo)),
-            News::Leaves(leaves) => self.tables.leaves = leaves,
+            News::Leaves(leaves) => self.tables.take_leaves(leaves),
             News::Stopping(error) => return Err(error),
         }
         Ok(())
@@ -265,8 +267,29 @@ impl<S: LogStream> Pump<S> {
 }
 
 impl Tables {
-    pub(crate) fn new(leaves: Leaves) -> Self {
-        Self { leaves, ..Self::default() }
+    pub(crate) fn new(leaves: Leaves, gaps: Gaps) -> Self {
+        Self { leaves, shapes: HashMap::new(), fence: None, gaps }
+    }
+
+    /// Rows of what is no leaf any more are none of ours; it is described again should it come back.
+    fn take_leaves(&mut self, leaves: Leaves) {
+        self.leaves = leaves;
+        for (relation, shape) in &mut self.shapes {
+            if !self.leaves.contains_key(relation) {
+                *shape = None;
+            }
+        }
+    }
+
+    /// The table of a changed row, if that row lacks what must be known of it and that must be said.
+    fn gap(&mut self, relation: u32, named: bool) -> Result<Option<QualifiedTable>> {
+        let fence = self.fence()?;
+        let Some(Some(shape)) = self.shapes.get(&relation) else { return Ok(None) };
+        if (named && !shape.is_lacking()) || !shape.misses(named, self.gaps.is_before_base(fence)) {
+            return Ok(None);
+        }
+        let table = &shape.watched.table;
+        Ok(self.gaps.must_say(table, fence).then(|| table.clone()))
     }
 
     fn fence(&self) -> Result<Fence> {

@@ -54,6 +54,8 @@ fn run(incoming: Vec<Incoming>) -> Running {
         table: QualifiedTable::new("public", "users"),
         key: vec![Text::from("id")].into(),
         links: Vec::new().into(),
+        old_links: Vec::new(),
+        old_links_before: None,
         is_root: true,
         leaves: vec![1],
     });
@@ -65,7 +67,7 @@ fn run(incoming: Vec<Incoming>) -> Running {
         marks: marks.clone(),
         watcher: Watcher::deaf(),
         status_interval: Duration::from_secs(1),
-        tables: Tables::new(Leaves::from([(1, watched)])),
+        tables: Tables::new(Leaves::from([(1, watched)]), Gaps::new(StartLine::NONE, [])),
     };
     let (out, events) = mpsc::channel(2);
     let stop = CancellationToken::new();

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use millstream_core::{Result, SourceError};
 use millstream_model::{ChangedRow, Fence, KeyColumns, LinkValue, LinkValues, Operation, QualifiedTable, RowKey, Text};
-use millstream_postgres::provision::{Facts, Needs};
 use smallvec::SmallVec;
 
+use super::coverage::Coverage;
 use super::decode::{Old, Relation, Tuple, Value};
 
 /// A table of the schemas, as changes of it are told.
@@ -18,6 +18,10 @@ pub(crate) struct Watched {
     pub(crate) key: KeyColumns,
     /// The link columns, in order of name.
     pub(crate) links: KeyColumns,
+    /// Those of them whose old values must be told.
+    pub(crate) old_links: Vec<Text>,
+    /// Those whose old values had to be told before this run; `None`: it was not watched.
+    pub(crate) old_links_before: Option<Vec<Text>>,
     /// True when an index is rooted in it.
     pub(crate) is_root: bool,
     /// The relations that hold its rows.
@@ -28,7 +32,9 @@ pub(crate) struct Watched {
 pub(crate) type Leaves = HashMap<u32, Arc<Watched>>;
 
 /// Which relations are told as which tables.
-pub(crate) fn leaves(facts: &Facts, needs: &Needs) -> Leaves {
+pub(crate) fn leaves(coverage: &Coverage) -> Leaves {
+    let (facts, needs) = (coverage.facts(), coverage.needs());
+    let texts = |names: &[String]| names.iter().map(|name| Text::from(name.as_str())).collect();
     let mut leaves = Leaves::new();
     for need in needs.tables() {
         let Some(root) = facts.root(&need.table) else { continue };
@@ -37,6 +43,8 @@ pub(crate) fn leaves(facts: &Facts, needs: &Needs) -> Leaves {
             table: need.table.clone(),
             key: root.identity.key.clone().into(),
             links: need.links.clone().into(),
+            old_links: need.old_links.clone(),
+            old_links_before: coverage.old_links(&need.table).map(texts),
             is_root: need.is_root,
             leaves: numbers.clone(),
         });
@@ -60,8 +68,10 @@ pub(crate) struct Shape {
     roles: Vec<Role>,
     /// Columns behind this one are nothing to us.
     used: usize,
-    /// True once it was said that rows come without their key.
-    pub(crate) told_keyless: bool,
+    /// Changes come without some old value that we need.
+    lacks: bool,
+    /// The same by what was needed before this run.
+    lacked: bool,
 }
 
 /// Key and links of one row, as far as the log told them.
@@ -84,7 +94,26 @@ impl Shape {
             })
             .collect();
         let used = roles.iter().rposition(|role| role.key.is_some() || role.link.is_some()).map_or(0, |at| at + 1);
-        Self { watched, roles, used, told_keyless: false }
+        let columns: Vec<(&str, bool)> = relation.columns().collect();
+        // A column that is not there is not lacking: its index says so itself.
+        let lacks =
+            |links: &[Text]| watched.key.iter().chain(links).any(|name| columns.contains(&(name.as_str(), false)));
+        let (lacks, lacked) = (lacks(&watched.old_links), watched.old_links_before.as_deref().is_some_and(lacks));
+        Self { watched, roles, used, lacks, lacked }
+    }
+
+    /// True when some changed row may lack an old value that somebody needs.
+    pub(crate) fn is_lacking(&self) -> bool {
+        self.lacks || self.lacked
+    }
+
+    /// True when a changed row lacks what those who read the table must know. `named`: the log told its key. `before`: it was
+    /// written before this run's coverage, so that what is filled since sees it.
+    pub(crate) fn misses(&self, named: bool, before: bool) -> bool {
+        match before {
+            true => self.watched.old_links_before.is_some() && (self.lacked || !named),
+            false => self.lacks || !named,
+        }
     }
 
     /// A row that is new; `None` when the log does not tell its key.

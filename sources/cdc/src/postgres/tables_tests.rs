@@ -15,6 +15,8 @@ fn orders(identity: [bool; 3]) -> Shape {
         table: QualifiedTable::new("public", "orders"),
         key: texts(&["id"]),
         links: texts(&["user_id"]),
+        old_links: vec!["user_id".into()],
+        old_links_before: Some(Vec::new()),
         is_root: false,
         leaves: vec![1],
     };
@@ -91,4 +93,12 @@ fn case_c1_what_is_out_of_line_and_unchanged_is_what_it_was() {
 fn a_row_without_its_key_is_none() {
     assert!(tell(&orders([true, true, true]), &write::update(1, None, &[None, None, Some("\u{1}")])).is_none());
     assert!(tell(&orders([false, true, false]), &write::delete(1, b'K', &[None, Some("1"), None])).is_none());
+}
+
+#[test]
+fn p5_a_narrow_identity_misses_what_is_needed_now_and_not_what_was_needed_before() {
+    let whole = orders([false, true, true]);
+    assert!(!whole.is_lacking() && !whole.misses(true, false) && whole.misses(false, true));
+    let narrow = orders([false, false, true]);
+    assert!(narrow.is_lacking() && narrow.misses(true, false) && !narrow.misses(true, true));
 }

@@ -269,7 +269,7 @@ impl Watch {
             return Ok(None);
         }
         self.inspect().await?;
-        Ok(leaves(self.coverage.facts(), self.coverage.needs()).get(&oid).cloned())
+        Ok(leaves(&self.coverage).get(&oid).cloned())
     }
 
     async fn is_below_ours(&mut self, oid: u32) -> Result<bool> {
@@ -298,7 +298,7 @@ impl Watch {
 
     async fn inspect(&mut self) -> Result<()> {
         let now = self.provisioning.facts(self.coverage.needs()).await?;
-        let found = self.provisioning.findings(&now, self.coverage.needs());
+        let found = self.provisioning.findings(&now, self.coverage.meet(&now));
         let relations = |facts: &millstream_postgres::provision::Facts| -> Vec<u32> {
             facts.relations.iter().map(|relation| relation.oid).collect()
         };
@@ -306,7 +306,7 @@ impl Watch {
         let memo = self.coverage.memo().clone();
         let turns = self.coverage.look(now, &found);
         if relations(self.coverage.facts()) != before {
-            let leaves = leaves(self.coverage.facts(), self.coverage.needs());
+            let leaves = leaves(&self.coverage);
             let _ = self.news.send(News::Leaves(leaves)).await;
         }
         for (table, turn) in turns {

@@ -81,12 +81,17 @@ pub struct Relation {
     pub columns: BTreeMap<i64, String>,
     /// Names of all columns.
     pub names: Vec<Text>,
-    /// For a leaf: true when it was made as one, so that it never had rows that were not told.
+    /// For a leaf: true when it was made as one, below the table already, so that it never had rows that were not told.
     pub born_as_leaf: bool,
+    /// For a leaf: how it hangs below the table, up to the table itself. Changes when it (or a branch above it) is taken away
+    /// and attached again.
+    pub link: String,
     /// Identity, key and what could serve.
     pub identity: IdentityFacts,
     /// Whether the publication tells its changes.
     pub published: bool,
+    /// True when the publication lists the relation itself, not only what it is a part of.
+    pub listed: bool,
     /// Changes when it is taken out of the publication and put back.
     pub membership: Option<i64>,
     /// A row filter on it.
@@ -124,17 +129,27 @@ select json_build_object(
      case when not pubdelete then 'delete' end, case when not pubtruncate then 'truncate' end], null))::text
 from pg_publication p where p.pubname = $1";
 
+/// `step`: who hangs below whom, when it was tied there and when it was made (of both: transaction and command). Born as a leaf
+/// is who was tied as it was made, below branches that were tied before (`tied`: of those above, the ones that were not born so).
 const RELATIONS: &str = "
 with recursive asked as (
   select a.at, c.oid, c.relkind
   from unnest($1::text[], $2::text[]) with ordinality as a(nsp, rel, at)
   join pg_namespace n on n.nspname = a.nsp
   join pg_class c on c.relnamespace = n.oid and c.relname = a.rel
+), step as (
+  select i.inhparent, i.inhrelid, i.xmin::text::int8 as tied, i.cmin::text::int8 as tied_at,
+    a.xmin::text::int8 as made, a.cmin::text::int8 as made_at,
+    i.xmin = a.xmin and i.cmin::text::int8 - a.cmin::text::int8 <= 2 as born
+  from pg_inherits i join pg_attribute a on a.attrelid = i.inhrelid and a.attname = 'tableoid'
 ), tree as (
-  select at, oid, relkind, oid as top from asked
+  select at, oid, relkind, oid as top, '' as link, false as born, '{}'::int8[] as tied, '{}'::int8[] as tied_at from asked
   union all
-  select t.at, c.oid, c.relkind, t.top
-  from tree t join pg_inherits i on i.inhparent = t.oid join pg_class c on c.oid = i.inhrelid
+  select t.at, c.oid, c.relkind, t.top, concat_ws(':', nullif(t.link, ''), s.tied),
+    s.born and not exists (select from unnest(t.tied, t.tied_at) u(x, c)
+      where case when u.x = s.made then s.made_at < u.c else mod(s.made - u.x + 4294967296, 4294967296) >= 2147483648 end),
+    case when s.born then t.tied else t.tied || s.tied end, case when s.born then t.tied_at else t.tied_at || s.tied_at end
+  from tree t join step s on s.inhparent = t.oid join pg_class c on c.oid = s.inhrelid
   where t.relkind = 'p'
 ), told as (
   select schemaname, tablename, to_jsonb(v)->'attnames' as columns, to_jsonb(v)->>'rowfilter' as filter
@@ -154,9 +169,7 @@ select json_build_object(
      from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped),
   'not_null', (select coalesce(json_agg(a.attname), '[]')
      from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attnotnull),
-  'born_as_leaf', coalesce((select i.xmin = a.xmin and i.cmin::text::int8 - a.cmin::text::int8 <= 2
-     from pg_inherits i join pg_attribute a on a.attrelid = i.inhrelid and a.attname = 'tableoid'
-     where i.inhrelid = c.oid), false),
+  'born_as_leaf', t.born, 'link', t.link,
   'indexes', (select coalesce(json_agg(json_build_object(
        'name', ic.relname, 'unique', x.indisunique, 'primary', x.indisprimary, 'immediate', x.indimmediate,
        'valid', x.indisvalid, 'partial', x.indpred is not null, 'identity', x.indisreplident,
@@ -166,7 +179,7 @@ select json_build_object(
           where k.n <= x.indnkeyatts))), '[]')
      from pg_index x join pg_class ic on ic.oid = x.indexrelid where x.indrelid = c.oid),
   'published', told.tablename is not null or member.id is not null, 'filter', told.filter, 'told', told.columns,
-  'membership', member.id)::text
+  'membership', member.id, 'listed', exists (select from member m where m.prrelid = c.oid))::text
 from tree t
 join pg_class c on c.oid = t.oid
 join pg_namespace n on n.oid = c.relnamespace
@@ -212,8 +225,10 @@ struct RawRelation {
     names: Vec<Text>,
     not_null: Vec<Text>,
     born_as_leaf: bool,
+    link: String,
     indexes: Vec<RawIndex>,
     published: bool,
+    listed: bool,
     filter: Option<String>,
     told: Option<Vec<Text>>,
     membership: Option<i64>,
@@ -250,8 +265,10 @@ impl RawRelation {
             columns: self.columns.unwrap_or_default(),
             names: self.names,
             born_as_leaf: self.born_as_leaf,
+            link: self.link,
             identity: IdentityFacts { identity, key, not_null: self.not_null, candidates, broken_index },
             published: self.published,
+            listed: self.listed,
             membership: self.membership,
             filter: self.filter,
             published_columns,

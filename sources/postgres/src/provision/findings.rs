@@ -53,6 +53,9 @@ pub fn findings(facts: &Facts, needs: &Needs, publication: &str, manage: Manage)
         found.extend(identities);
     }
     found.extend(membership(facts, &publishable, publication, manage));
+    for (need, usable) in publishable {
+        found.extend(unlisted(facts, need, needs, publication, manage.publication && usable));
+    }
     if manage.indexes {
         found.extend(needs.tables().flat_map(|need| indexes(facts, need)));
     }
@@ -250,6 +253,24 @@ fn table_membership(
         }
     }
     found
+}
+
+/// Leaves that the decoder may still take for tables of their own, until the publication lists them.
+fn unlisted(facts: &Facts, need: &TableNeeds, needs: &Needs, name: &str, manageable: bool) -> Vec<Finding> {
+    let listable = facts.publication.as_ref().is_some_and(|publication| !publication.all_tables);
+    facts
+        .leaves(&need.table)
+        .filter(|leaf| listable && !leaf.listed && needs.listed().contains(&leaf.oid))
+        .map(|leaf| {
+            let reason = format!(
+                "a partition was attached, and servers before 15 go on as if it were not published until it is listed by \
+                 itself (table={}, publication={name})",
+                leaf.relation
+            );
+            let add = format!("ALTER PUBLICATION {} ADD TABLE {}", quote::ident(name), quote::table(&leaf.relation));
+            Finding::of(Some(&need.table), reason).remedy("the partition in the publication", add, manageable)
+        })
+        .collect()
 }
 
 fn indexes(facts: &Facts, need: &TableNeeds) -> Vec<Finding> {

@@ -20,6 +20,7 @@ fn relation(name: &str) -> Relation {
         columns: BTreeMap::new(),
         names: texts(&["id"]),
         born_as_leaf: false,
+        link: String::new(),
         identity: IdentityFacts {
             identity: Identity::Default,
             key: texts(&["id"]),
@@ -28,6 +29,7 @@ fn relation(name: &str) -> Relation {
             broken_index: false,
         },
         published: true,
+        listed: true,
         membership: Some(1),
         filter: None,
         published_columns: None,
@@ -209,4 +211,22 @@ fn missing_indexes_are_advice_and_only_where_they_may_be_made() {
         found[0].statements(),
         r#"CREATE INDEX CONCURRENTLY IF NOT EXISTS "orders_user_id_idx" ON "public"."orders" ("user_id");"#
     );
+}
+
+#[test]
+fn case_h2_a_leaf_that_an_old_decoder_does_not_know_is_listed_by_itself() {
+    let mut root = orders();
+    root.kind = 'p';
+    let mut leaf = orders();
+    (leaf.relation, leaf.oid, leaf.listed) = (QualifiedTable::new("parts", "orders_1"), 7, false);
+    let mut facts = facts(vec![relation("users"), root, leaf]);
+    assert_eq!(found(&facts, Manage::default()), []);
+    let listed = needs().with_listed([7].into());
+    let named = super::findings(&facts, &listed, "mill", Manage::default());
+    assert_eq!(named.len(), 1, "{named:?}");
+    assert_eq!(named[0].statements(), r#"ALTER PUBLICATION "mill" ADD TABLE "parts"."orders_1";"#);
+    assert!(named[0].remedies[0].manageable && named[0].table == Some(QualifiedTable::new("public", "orders")));
+    assert!(!super::findings(&facts, &listed, "mill", Manage::NONE)[0].remedies[0].manageable);
+    facts.publication = Some(Publication { all_tables: true, ..publication() });
+    assert_eq!(super::findings(&facts, &listed, "mill", Manage::default()), []);
 }

@@ -7,6 +7,7 @@ use millstream_model::{QualifiedTable, Text};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     tables: BTreeMap<QualifiedTable, TableNeeds>,
+    listed: BTreeSet<u32>,
 }
 
 /// What the log must tell of one table.
@@ -49,7 +50,24 @@ impl Needs {
             }
             needs.joins.insert(columns);
         }
-        Self { tables }
+        Self { tables, listed: BTreeSet::new() }
+    }
+
+    /// The relations (by number) that the publication must list by themselves, although it lists the table that they are a
+    /// part of.
+    ///
+    /// Before version 15 the server's decoder keeps for as long as it runs what it once found of a relation: of a table that
+    /// changed while it was on its own that it is not published, also after it is attached to a published one. Only a change of
+    /// the publication's list makes it look again.
+    pub fn listed(&self) -> &BTreeSet<u32> {
+        &self.listed
+    }
+
+    /// Sets which relations the publication must list by themselves.
+    #[must_use]
+    pub fn with_listed(mut self, relations: BTreeSet<u32>) -> Self {
+        self.listed = relations;
+        self
     }
 
     /// Each table's needs, in order of table.
