@@ -48,9 +48,8 @@ impl Engine {
         let names: Vec<IndexName> = parts.spec.indexes().map(|index| index.name.clone()).collect();
         let meters = Meters::new(&parts.name, &names, parts.sinks.iter().map(|sink| &*sink.name));
         metrics::gauge!("millstream_build_info", "engine" => parts.name.to_string(), "version" => env!("CARGO_PKG_VERSION")).set(1.0);
-        let progress = start::load(&parts).await?;
-        match start::validate(&parts, &progress).await {
-            Ok(_) => {}
+        match start::look(&parts).await {
+            Ok(()) => {}
             Err(StartError::Source(error)) if error.kind() == SourceErrorKind::Connection => {
                 tracing::warn!(%error, "the source can't be reached; trying again");
                 parts.board.set_error(format_args!("source: {error}"));

@@ -98,36 +98,41 @@ impl Observer {
     }
 
     fn tell_lag(&self, lag: Lag) {
-        let label = || self.meters.engine().to_owned();
-        let bytes = |kind: &'static str, bytes: Option<u64>| {
-            if let Some(bytes) = bytes {
-                gauge!("millstream_lag_bytes", "engine" => label(), "kind" => kind).set(bytes as f64);
-            }
-        };
-        bytes("received", lag.received_bytes);
-        bytes("confirmed", lag.confirmed_bytes);
-        if let Some(age) = lag.age {
-            gauge!("millstream_lag_seconds", "engine" => label()).set(age.as_secs_f64());
-        }
-        if let Some(confirmed) = lag.confirmed {
-            gauge!("millstream_slot_confirmed_position", "engine" => label()).set(confirmed.0 as f64);
-        }
-        if let Some(slot) = &lag.slot {
-            for status in ["reserved", "extended", "unreserved", "lost"] {
-                let value = if slot.status == status { 1.0 } else { 0.0 };
-                gauge!("millstream_slot_wal_status", "engine" => label(), "kind" => status).set(value);
-            }
-            if let Some(safe) = slot.safe_bytes {
-                gauge!("millstream_slot_safe_bytes", "engine" => label()).set(safe as f64);
-                if safe < SAFE_BYTES_LOW {
-                    self.desks.values().for_each(IndexDesk::pressure);
-                }
-            }
-            if let Some(restart) = slot.restart {
-                gauge!("millstream_slot_restart_position", "engine" => label()).set(restart.0 as f64);
-            }
+        measure(&self.meters, &lag);
+        let safe = lag.slot.as_ref().and_then(|slot| slot.safe_bytes);
+        if safe.is_some_and(|safe| safe < SAFE_BYTES_LOW) {
+            self.desks.values().for_each(IndexDesk::pressure);
         }
         self.book.update(&self.parts, |run| run.lag = Some(lag));
+    }
+}
+
+/// Shows how far the durable point trails, and what the server says of it.
+pub(crate) fn measure(meters: &Meters, lag: &Lag) {
+    let label = || meters.engine().to_owned();
+    let bytes = |kind: &'static str, bytes: Option<u64>| {
+        if let Some(bytes) = bytes {
+            gauge!("millstream_lag_bytes", "engine" => label(), "kind" => kind).set(bytes as f64);
+        }
+    };
+    bytes("received", lag.received_bytes);
+    bytes("confirmed", lag.confirmed_bytes);
+    if let Some(age) = lag.age {
+        gauge!("millstream_lag_seconds", "engine" => label()).set(age.as_secs_f64());
+    }
+    if let Some(confirmed) = lag.confirmed {
+        gauge!("millstream_slot_confirmed_position", "engine" => label()).set(confirmed.0 as f64);
+    }
+    let Some(slot) = &lag.slot else { return };
+    for status in ["reserved", "extended", "unreserved", "lost"] {
+        let value = if slot.status == status { 1.0 } else { 0.0 };
+        gauge!("millstream_slot_wal_status", "engine" => label(), "kind" => status).set(value);
+    }
+    if let Some(safe) = slot.safe_bytes {
+        gauge!("millstream_slot_safe_bytes", "engine" => label()).set(safe as f64);
+    }
+    if let Some(restart) = slot.restart {
+        gauge!("millstream_slot_restart_position", "engine" => label()).set(restart.0 as f64);
     }
 }
 

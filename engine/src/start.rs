@@ -41,6 +41,23 @@ pub(crate) async fn validate(
     if invalid.is_empty() { Ok(down) } else { Err(StartError::Invalid(invalid)) }
 }
 
+/// What can be said before the first run: an engine that can't work is refused at once. What another process has is its own:
+/// then that is for the run to find out, when its turn comes.
+pub(crate) async fn look(parts: &Parts) -> Result<(), StartError> {
+    let progress = load(parts).await;
+    for part in &parts.sinks {
+        // Not kept open: this may be a standby for long.
+        let _ = part.sink.close().await;
+    }
+    match progress {
+        Err(StartError::Sink { name, error }) if error.kind() == SinkErrorKind::Held => {
+            tracing::warn!(sink = name, %error, "another process is at work");
+            Ok(())
+        }
+        progress => validate(parts, &progress?).await.map(|_| ()),
+    }
+}
+
 /// Prepares sinks and source in the order in which they depend on each other: what the sinks keep decides what the source may do.
 pub(crate) async fn begin(parts: &Parts) -> Result<Begun, StartError> {
     let mappings = parts.spec.index_mappings();

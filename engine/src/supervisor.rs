@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::builder::OnGap;
 use crate::error::{Drained, EndReason, StartError};
+use crate::observer;
 use crate::parts::Parts;
 use crate::start::{self, Begun};
 use crate::status::{EngineState, StatusBook};
@@ -99,6 +100,12 @@ impl Supervisor {
                 RunEnd::Failed(failure) => failure,
             };
             self.meters.error("run", failure.kind());
+            if is_gap(&failure)
+                && let Ok(Some(lag)) = self.parts.capture.lag().await
+            {
+                // No run is left to ask: what the server says of a lost slot is shown all the same.
+                observer::measure(&self.meters, &lag);
+            }
             self.parts.board.set_error(&failure);
             let got_on = started.elapsed() >= LONG_RUN || self.parts.board.confirmed_position() != confirmed;
             self.failures = if got_on { 1 } else { self.failures + 1 };
@@ -133,9 +140,16 @@ impl Supervisor {
         self.set_state(EngineState::Starting);
         let begun = self.begin();
         let begun = match self.control.shutdown.run_until_cancelled(begun).await {
-            None => return RunEnd::Drained(Drained::Clean),
-            Some(Err(error)) => return error.into(),
-            Some(Ok(begun)) => begun,
+            Some(begun) => begun.map_err(RunEnd::from),
+            None => Err(RunEnd::Drained(Drained::Clean)),
+        };
+        let begun = match begun {
+            Ok(begun) => begun,
+            Err(end) => {
+                // What is not in use is free for others.
+                self.close_sinks().await;
+                return end;
+            }
         };
         let paused = *self.control.paused.borrow();
         self.set_state(if paused { EngineState::Paused } else { EngineState::Running });
@@ -146,18 +160,33 @@ impl Supervisor {
         run.signals.abort.cancel();
         run.actors.abort().await;
         self.parts.capture.close().await;
+        self.close_sinks().await;
+        end
+    }
+
+    async fn close_sinks(&self) {
         for part in &self.parts.sinks {
             // Also waits for a blocking write that an abort left behind: no run begins beside it.
             if let Err(error) = part.sink.close().await {
                 tracing::warn!(sink = %part.name, %error, "the sink was not closed cleanly");
             }
         }
-        end
+        self.parts.dead_letters.close().await;
     }
 
+    /// Waits for its turn first: what the sinks keep, and their files, are the holder's until then.
     async fn begin(&self) -> Result<RunInputs, StartError> {
-        let begun: Begun = start::begin(&self.parts).await?;
-        let stream = self.parts.capture.live().await?;
+        let (begun, stream) = loop {
+            self.parts.capture.wait_for_turn().await?;
+            let begun: Begun = start::begin(&self.parts).await?;
+            match self.parts.capture.live().await {
+                Err(error) if error.kind() == SourceErrorKind::Held => {
+                    tracing::warn!(%error, "another was faster; waits for the next turn");
+                    self.close_sinks().await;
+                }
+                stream => break (begun, stream?),
+            }
+        };
         let open_letters = match self.parts.dead_letters.open().await {
             Ok(open) => open,
             Err(error) => return Err(StartError::Sink { name: "dead letters".to_owned(), error }),

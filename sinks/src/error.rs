@@ -12,6 +12,8 @@ pub enum SinkErrorKind {
     Retry,
     /// Not set up for what is asked: mend it. Tried again as well, more slowly.
     Setup,
+    /// Another process has it: waited for, as a standby waits for its turn.
+    Held,
     /// What was written before may be lost (a failed fsync): the run ends, and a new one starts from the last ack.
     Broken,
     /// Another engine has taken over (a higher epoch than ours): the engine stops.
@@ -24,6 +26,7 @@ impl SinkErrorKind {
         match self {
             Self::Retry => "retry",
             Self::Setup => "setup",
+            Self::Held => "held",
             Self::Broken => "broken",
             Self::TakenOver => "taken_over",
         }
@@ -52,6 +55,11 @@ impl SinkError {
     /// A [`SinkErrorKind::Setup`] error.
     pub fn setup(message: impl Into<String>) -> Self {
         Self::new(SinkErrorKind::Setup, message)
+    }
+
+    /// A [`SinkErrorKind::Held`] error.
+    pub fn held(message: impl Into<String>) -> Self {
+        Self::new(SinkErrorKind::Held, message)
     }
 
     /// A [`SinkErrorKind::Broken`] error.

@@ -52,7 +52,7 @@ impl LinesFile {
     /// Opens a file, or creates it and the folders above it, and locks it.
     ///
     /// # Errors
-    /// `Setup` when another process has it open or it can't be opened.
+    /// `Held` when another process has it open, `Setup` when it can't be opened.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         create_parents(path).map_err(|error| file_error("create the folders above the file", path, error))?;
         let mut options = OpenOptions::new();
@@ -65,7 +65,7 @@ impl LinesFile {
                     "the file is in use by another process: stop that one or name another file (path={})",
                     path.display()
                 );
-                return Err(SinkError::setup(message));
+                return Err(SinkError::held(message));
             }
             Err(TryLockError::Error(error)) => return Err(file_error("lock the file", path, error)),
         }
@@ -302,7 +302,7 @@ mod tests {
         let path = folder.path().join("x.jsonl");
         let lines = LinesFile::open(&path).unwrap();
         let error = LinesFile::open(&path).err().expect("the file is locked");
-        assert_eq!(error.kind(), SinkErrorKind::Setup);
+        assert_eq!(error.kind(), SinkErrorKind::Held);
         assert!(error.to_string().contains("in use by another process"), "{error}");
         drop(lines);
         assert!(LinesFile::open(&path).is_ok());

@@ -78,6 +78,16 @@ impl DeadLetters for JsonlDeadLetters {
         let file = self.file.clone();
         blocking(move || file.lock().unwrap_or_else(PoisonError::into_inner).read()).await.map(fold)
     }
+
+    async fn close(&self) {
+        let file = self.file.clone();
+        let release = move || {
+            file.lock().unwrap_or_else(PoisonError::into_inner).lines = None;
+            Ok(())
+        };
+        // It fails only while the runtime ends, and then the process lets go of it.
+        let _ = blocking(release).await;
+    }
 }
 
 impl LettersFile {

@@ -27,6 +27,9 @@ pub trait DeadLetters: Send + Sync {
     /// # Errors
     /// When they can't be read.
     async fn open(&self) -> Result<Vec<DeadLetter>>;
+
+    /// Lets go of what it holds: a run has ended, and another process may begin one. The next call takes it again.
+    async fn close(&self) {}
 }
 
 /// A document that could not be built or written, or that now could.

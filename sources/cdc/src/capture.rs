@@ -19,6 +19,17 @@ pub trait ChangeCapture: Send + Sync {
     /// When the source can't be asked.
     async fn identity(&self) -> Result<SourceIdentity>;
 
+    /// Waits until no other process has the durable point, for as long as is set: a standby waits here, before it looks at what
+    /// is kept. It may be taken again by the time of [`live`](Self::live): that says so, and the turn is waited for once more.
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    /// `Held`, naming who has it, when the wait is over.
+    async fn wait_for_turn(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Brings coverage and the durable point into being, or checks them; says what a snapshot must wait for.
     ///
     /// Idempotent; dropping the future half way leaves nothing that a second call does not mend.
@@ -50,7 +61,7 @@ pub trait ChangeCapture: Send + Sync {
     /// durable point for others.
     ///
     /// # Errors
-    /// `Held` when another process has the durable point; anything that ends the stream is its last item.
+    /// `Held` at once when another process has the durable point; anything that ends the stream is its last item.
     async fn live(&self) -> Result<BoxStream<'static, Result<CaptureEvent>>>;
 
     /// The keys of one table's current rows within `range`, in key order, in pages: what a backfill reads.

@@ -280,7 +280,9 @@ async fn p15_a_held_slot_names_its_holder() {
     let _live = live(&first, &spec).await;
     let second = PostgresCapture::new(cluster.settings(), settings().with_slot_wait(Some(Duration::from_millis(600))));
     second.prepare(&spec, PrepareMode::Resume, None).await.unwrap();
-    let error = second.live().await.err().unwrap();
+    let at_once = second.live().await.err().unwrap();
+    assert_eq!(at_once.kind(), SourceErrorKind::Held);
+    let error = second.wait_for_turn().await.unwrap_err();
     assert_eq!(error.kind(), SourceErrorKind::Held);
     assert!(error.to_string().contains("application=millstream") && error.to_string().contains("pid="), "{error}");
 }

@@ -95,38 +95,27 @@ impl PostgresCapture {
         self.read.as_ref().unwrap_or(&self.connections)
     }
 
-    /// Opens the stream, waiting for a slot that is held.
     async fn open(&self, version: u32) -> Result<ReplicationStream> {
-        let (begun, mut told) = (Instant::now(), false);
         let (slot, publication) = (&self.settings.slot, &self.settings.publication);
-        loop {
-            let session = Session::connect(self.connections.settings()).await;
-            let session = session.map_err(|error| self.connections.judge(error))?;
-            match ReplicationStream::start(session, slot, publication, version).await {
-                Err(error) if error.kind() == SourceErrorKind::Held => {
-                    let first = !std::mem::replace(&mut told, true);
-                    let over = self.settings.slot_wait.is_some_and(|wait| begun.elapsed() >= wait);
-                    if first || over {
-                        let held = self.held(error).await;
-                        if over {
-                            return Err(held);
-                        }
-                        tracing::warn!(%held, "waits for the replication slot");
-                    }
-                    tokio::time::sleep(HELD_RETRY).await;
-                }
-                Err(error) => return Err(named(error, slot, publication)),
-                Ok(stream) => return Ok(stream),
-            }
+        let session = Session::connect(self.connections.settings()).await;
+        let session = session.map_err(|error| self.connections.judge(error))?;
+        match ReplicationStream::start(session, slot, publication, version).await {
+            Err(error) if error.kind() == SourceErrorKind::Held => Err(self.held(error).await),
+            Err(error) => Err(named(error, slot, publication)),
+            Ok(stream) => Ok(stream),
         }
+    }
+
+    async fn holder(&self) -> Result<Option<SourceError>> {
+        let mut lease = self.connections.get().await.map_err(|error| self.connections.judge(error))?;
+        let slot = Slot::read(&mut lease, &self.settings.slot).await?;
+        lease.keep();
+        Ok(slot.and_then(|slot| slot.held()))
     }
 
     /// The error that names the slot's holder, if it is still there.
     async fn held(&self, error: SourceError) -> SourceError {
-        let Ok(mut lease) = self.connections.get().await else { return error };
-        let slot = Slot::read(&mut lease, &self.settings.slot).await;
-        lease.keep();
-        slot.ok().flatten().and_then(|slot| slot.held()).unwrap_or(error)
+        self.holder().await.ok().flatten().unwrap_or(error)
     }
 }
 
@@ -153,6 +142,21 @@ impl ChangeCapture for PostgresCapture {
     async fn identity(&self) -> Result<SourceIdentity> {
         self.connections.forget_idle();
         origin::identity(&self.connections, &self.settings.slot).await.map_err(|error| self.connections.judge(error))
+    }
+
+    async fn wait_for_turn(&self) -> Result<()> {
+        self.connections.forget_idle();
+        let (begun, mut told) = (Instant::now(), false);
+        while let Some(held) = self.holder().await? {
+            if self.settings.slot_wait.is_some_and(|wait| begun.elapsed() >= wait) {
+                return Err(held);
+            }
+            if !std::mem::replace(&mut told, true) {
+                tracing::warn!(%held, "waits for the replication slot");
+            }
+            tokio::time::sleep(HELD_RETRY).await;
+        }
+        Ok(())
     }
 
     async fn prepare(&self, spec: &SourceSpec, mode: PrepareMode, memo: Option<&str>) -> Result<crate::Prepared> {
