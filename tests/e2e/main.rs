@@ -2,6 +2,7 @@
 //!
 //! A test ends the same way each time: once the source is quiet, what the sink holds equals what plain SQL gives.
 
+mod away;
 mod between_looks;
 mod cases_a;
 mod cases_b;

@@ -13,6 +13,7 @@ mod folder;
 mod host;
 pub mod http;
 mod json;
+pub mod metrics;
 mod oracle;
 mod proxy;
 mod random;
