@@ -41,6 +41,29 @@ pub struct Server {
     pub role: String,
     /// True on a standby.
     pub standby: bool,
+    /// The database.
+    pub database: String,
+    /// True when our role may make publications in the database.
+    pub may_create: bool,
+    /// Of the settings that logical replication needs, those that were changed but take effect only with a restart: the new
+    /// value, empty where the role may not read it.
+    #[serde(default)]
+    pub pending: BTreeMap<String, String>,
+    /// True when our role may look into the configuration's files.
+    #[serde(default)]
+    may_read_files: bool,
+}
+
+impl Server {
+    /// True when its settings are as logical replication needs them.
+    fn suffices(&self) -> bool {
+        self.wal_level == "logical" && (self.has_slot || self.slots < self.slots_max)
+    }
+
+    /// The value that a setting gets with the next restart, if it is another one; empty where we may not read it.
+    pub fn pending(&self, setting: &str) -> Option<&str> {
+        self.pending.get(setting).map(String::as_str)
+    }
 }
 
 /// The publication.
@@ -57,6 +80,8 @@ pub struct Publication {
     pub left_out: Vec<String>,
     /// True when it tells a leaf's changes as its root's.
     pub via_root: bool,
+    /// True when it is our role's to alter.
+    pub owned: bool,
 }
 
 /// One relation that a schema's table stands for.
@@ -100,6 +125,10 @@ pub struct Relation {
     pub published_columns: Option<Vec<Text>>,
     /// Leading columns of its indexes that cover all rows.
     pub indexes: Vec<Vec<Text>>,
+    /// True when it is our role's to alter.
+    pub owned: bool,
+    /// True when our role may make things in its schema.
+    pub may_create: bool,
 }
 
 impl Relation {
@@ -119,11 +148,25 @@ select json_build_object(
   'may_replicate', exists (select from pg_roles where rolname = current_user and (rolreplication or rolsuper))
      or exists (select from pg_roles where rolname = 'rds_replication' and pg_has_role(oid, 'MEMBER')),
   'role', current_user,
-  'standby', pg_is_in_recovery())::text";
+  'standby', pg_is_in_recovery(),
+  'database', current_database(),
+  'may_create', has_database_privilege(current_database(), 'CREATE'),
+  'pending', (select coalesce(json_object_agg(name, ''), '{}') from pg_settings
+     where pending_restart and name in ('wal_level', 'max_replication_slots', 'max_wal_senders')),
+  'may_read_files', has_table_privilege('pg_catalog.pg_file_settings', 'SELECT')
+     and has_function_privilege('pg_catalog.pg_show_all_file_settings()', 'EXECUTE'))::text";
+
+/// What the configuration's files say otherwise than the server does; read only by those who may.
+const PENDING: &str = "
+select coalesce(json_object_agg(name, setting), '{}')::text from (
+  select distinct on (name) name, setting from pg_file_settings
+  where name in ('wal_level', 'max_replication_slots', 'max_wal_senders') order by name, seqno desc) f
+where setting is distinct from current_setting(name)";
 
 const PUBLICATION: &str = "
 select json_build_object(
   'oid', p.oid::int8, 'version', p.xmin::text, 'all_tables', p.puballtables, 'via_root', p.pubviaroot,
+  'owned', pg_has_role(p.pubowner, 'USAGE'),
   'left_out', array_remove(array[
      case when not pubinsert then 'insert' end, case when not pubupdate then 'update' end,
      case when not pubdelete then 'delete' end, case when not pubtruncate then 'truncate' end], null))::text
@@ -161,6 +204,7 @@ with recursive asked as (
 select json_build_object(
   'at', t.at, 'oid', c.oid::int8, 'schema', n.nspname, 'name', c.relname, 'kind', c.relkind,
   'persistence', c.relpersistence, 'file', c.relfilenode::int8,
+  'owned', pg_has_role(c.relowner, 'USAGE'), 'may_create', has_schema_privilege(n.oid, 'CREATE'),
   'is_parent', c.relkind = 'r' and exists (select from pg_inherits where inhparent = c.oid),
   'replident', c.relreplident,
   'columns', (select json_object_agg(a.attnum, concat_ws(':', a.atttypid, a.atttypmod, a.xmin))
@@ -232,6 +276,8 @@ struct RawRelation {
     filter: Option<String>,
     told: Option<Vec<Text>>,
     membership: Option<i64>,
+    owned: bool,
+    may_create: bool,
 }
 
 impl RawRelation {
@@ -273,12 +319,14 @@ impl RawRelation {
             filter: self.filter,
             published_columns,
             indexes,
+            owned: self.owned,
+            may_create: self.may_create,
         }
     }
 }
 
 impl Facts {
-    /// Reads them: three queries.
+    /// Reads them: three queries, and one more where the server's settings don't suffice.
     ///
     /// # Errors
     /// When the server can't be asked.
@@ -294,7 +342,7 @@ impl Facts {
             .bind(schemas)
             .bind(names)
             .bind(publication)
-            .fetch_all(connection)
+            .fetch_all(&mut *connection)
             .await
             .map_err(doing)?;
         let mut relations = Vec::with_capacity(rows.len());
@@ -305,7 +353,12 @@ impl Facts {
             relations.push(raw.into_relation((*table).clone()));
         }
         let publication = found.as_deref().map(read_json).transpose()?;
-        Ok(Self { server: read_json(&server)?, publication, relations })
+        let mut server: Server = read_json(&server)?;
+        if server.may_read_files && !server.suffices() {
+            let pending: String = sqlx::query_scalar(PENDING).fetch_one(connection).await.map_err(doing)?;
+            server.pending.extend(read_json::<BTreeMap<String, String>>(&pending)?);
+        }
+        Ok(Self { server, publication, relations })
     }
 
     /// The relation that a schema's table is itself.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::identity::{Identity, IdentityFacts};
-use crate::provision::Server;
+use serde_json::json;
 use std::collections::BTreeMap;
 
 fn texts(names: &[&str]) -> Vec<Text> {
@@ -34,24 +34,21 @@ fn relation(name: &str) -> Relation {
         filter: None,
         published_columns: None,
         indexes: Vec::new(),
+        owned: true,
+        may_create: true,
     }
 }
 
 fn publication() -> Publication {
-    Publication { oid: 1, version: "1".into(), all_tables: false, left_out: Vec::new(), via_root: false }
+    Publication { oid: 1, version: "1".into(), all_tables: false, left_out: Vec::new(), via_root: false, owned: true }
 }
 
 fn facts(relations: Vec<Relation>) -> Facts {
-    let server = Server {
-        version: 150_000,
-        wal_level: "logical".into(),
-        slots_max: 10,
-        slots: 1,
-        has_slot: true,
-        may_replicate: true,
-        role: "al".into(),
-        standby: false,
-    };
+    let server = json!({
+        "version": 150_000, "wal_level": "logical", "slots_max": 10, "slots": 1, "has_slot": true, "may_replicate": true,
+        "role": "al", "standby": false, "database": "shop", "may_create": true,
+    });
+    let server = serde_json::from_value(server).unwrap();
     Facts { server, publication: Some(publication()), relations }
 }
 
@@ -121,9 +118,8 @@ fn p14_a_table_without_usable_identity_is_not_put_into_the_publication() {
         let remedies = found.iter().flat_map(|finding| finding.remedies.clone());
         remedies.filter(|remedy| remedy.statement.contains("PUBLICATION")).collect::<Vec<_>>()
     };
-    let unmanaged = add(&found(&facts, Manage::default()));
-    assert_eq!(unmanaged.len(), 1);
-    assert!(!unmanaged[0].manageable);
+    // Until then what is wrong with its identity is all that is said.
+    assert_eq!(add(&found(&facts, Manage::default())), []);
     // With the identity set first it may.
     let all = found(&facts, Manage::ALL);
     assert!(add(&all)[0].manageable);
@@ -135,7 +131,80 @@ fn p14_a_table_without_usable_identity_is_not_put_into_the_publication() {
         made[0].statement,
         r#"CREATE PUBLICATION "mill" FOR TABLE "public"."users" WITH (publish = 'insert, update, delete, truncate')"#
     );
-    assert!(made[0].manageable && !made[1].manageable);
+    assert!(made[0].manageable && made.len() == 1);
+    // A script sets the identity first.
+    let script = found(&facts, Manage::NONE);
+    assert!(script[0].statements().contains("REPLICA IDENTITY"), "{script:?}");
+    assert!(script[1].statements().contains(r#"FOR TABLE "public"."orders", "public"."users" WITH"#), "{script:?}");
+}
+
+#[test]
+fn nothing_is_published_where_no_table_is_there() {
+    let mut facts = facts(Vec::new());
+    facts.publication = None;
+    let found = found(&facts, Manage::ALL);
+    assert!(found.iter().all(|finding| finding.code == "missing-table"), "{found:?}");
+    assert_eq!(found.len(), 2);
+}
+
+#[test]
+fn what_the_role_may_not_do_is_not_ours_to_mend_and_names_the_right() {
+    let with = |change: fn(&mut Facts)| {
+        let mut orders = orders();
+        orders.identity.identity = Identity::Default;
+        let mut facts = facts(vec![relation("users"), orders]);
+        change(&mut facts);
+        let found = found(&facts, Manage::ALL);
+        let lacking = found.iter().filter(|finding| finding.lacks_right).collect::<Vec<_>>();
+        assert!(lacking.iter().all(|finding| finding.is_in_the_way() || finding.advice), "{lacking:?}");
+        lacking.iter().map(|finding| (finding.code, finding.hint.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(with(|_| ()), []);
+    let publication = with(|facts| {
+        facts.publication = None;
+        facts.server.may_create = false;
+    });
+    assert_eq!(publication[0].0, "publication");
+    assert!(publication[0].1.contains(r#"GRANT CREATE ON DATABASE "shop" TO "al""#), "{publication:?}");
+    let table = with(|facts| facts.relations[1].owned = false);
+    assert_eq!((table[0].0, table[1].0), ("identity", "unindexed-link"));
+    assert!(table[0].1.contains("public.orders is another role's; run it as its owner"), "{table:?}");
+    let schema = with(|facts| facts.relations[1].may_create = false);
+    assert!(schema[0].1.contains(r#"GRANT CREATE ON SCHEMA "public" TO "al""#), "{schema:?}");
+    let add = with(|facts| {
+        facts.relations[0].published = false;
+        facts.publication.as_mut().unwrap().owned = false;
+    });
+    assert!(add[0].1.contains("the publication is another role's"), "{add:?}");
+}
+
+#[test]
+fn a_setting_that_waits_for_a_restart_only_wants_that() {
+    let with = |level: &str, pending: serde_json::Value| {
+        let mut facts = facts(vec![relation("users"), orders()]);
+        facts.server.wal_level = level.to_owned();
+        facts.server.pending = serde_json::from_value(pending).unwrap();
+        found(&facts, Manage::default()).remove(0)
+    };
+    let plain = with("replica", json!({}));
+    assert_eq!(plain.mend(), "ALTER SYSTEM SET wal_level = 'logical'; (then restart the server)");
+    for pending in [json!({ "wal_level": "logical" }), json!({ "wal_level": "" })] {
+        let waiting = with("replica", pending);
+        assert!(waiting.reason.ends_with("is set already, but takes effect only with a restart"), "{waiting:?}");
+        assert_eq!(waiting.mend(), "restart the server");
+    }
+    // Another wrong value is no mend.
+    assert!(with("replica", json!({ "wal_level": "minimal" })).mend().contains("ALTER SYSTEM"));
+}
+
+#[test]
+fn columns_that_are_not_there_ask_nothing_of_the_log() {
+    let mut plain = orders();
+    plain.names = texts(&["id"]);
+    plain.identity.identity = Identity::Default;
+    let facts = facts(vec![relation("users"), plain]);
+    assert_ne!(found(&facts, Manage::ALL), []);
+    assert_eq!(findings(&facts, &needs().known_to(&facts), "mill", Manage::ALL), []);
 }
 
 #[test]

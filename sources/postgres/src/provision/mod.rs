@@ -147,17 +147,21 @@ impl PostgresProvisioning {
         report
     }
 
-    /// The one error that says all that is left, with every statement; `None` when coverage is complete.
+    /// The one error that says all that stands in the way, with every statement that somebody must run; `None` when coverage is
+    /// complete. What we may mend ourselves is named only when nothing else is left.
     pub fn refusal(&self, found: &[Finding]) -> Option<SourceError> {
-        let left: Vec<&Finding> = found.iter().filter(|finding| !finding.advice).collect();
+        let in_the_way = || found.iter().filter(|finding| finding.is_in_the_way());
+        let left: Vec<&Finding> = match in_the_way().next() {
+            Some(_) => in_the_way().collect(),
+            None => found.iter().filter(|finding| !finding.advice).collect(),
+        };
         if left.is_empty() {
             return None;
         }
         let reasons: Vec<&str> = left.iter().map(|finding| finding.reason.as_str()).collect();
-        let statements: Vec<String> =
-            left.iter().flat_map(|finding| &finding.remedies).map(|remedy| format!("{};", remedy.statement)).collect();
+        let mends: Vec<String> = left.iter().map(|finding| finding.mend()).filter(|mend| !mend.is_empty()).collect();
         let error = SourceError::setup(reasons.join("; "));
-        Some(if statements.is_empty() { error } else { error.with_remedy(statements.join(" ")) })
+        Some(if mends.is_empty() { error } else { error.with_remedy(mends.join(" ")) })
     }
 }
 

@@ -3,6 +3,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use millstream_core::SourceSpec;
 use millstream_model::{QualifiedTable, Text};
 
+use super::Facts;
+
 /// What a spec needs the log to tell, table by table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
@@ -67,6 +69,18 @@ impl Needs {
     #[must_use]
     pub fn with_listed(mut self, relations: BTreeSet<u32>) -> Self {
         self.listed = relations;
+        self
+    }
+
+    /// The same without columns that are not there: what is asked of the log about those mends nothing.
+    #[must_use]
+    pub fn known_to(mut self, facts: &Facts) -> Self {
+        for needs in self.tables.values_mut() {
+            let Some(root) = facts.root(&needs.table) else { continue };
+            needs.links.retain(|column| root.names.contains(column));
+            needs.old_links.retain(|column| root.names.contains(column));
+            needs.joins.retain(|columns| columns.iter().all(|column| root.names.contains(column)));
+        }
         self
     }
 
