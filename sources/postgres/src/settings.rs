@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -112,17 +113,30 @@ impl FromStr for PostgresSettings {
     type Err = SourceError;
 
     /// Reads `postgres://user:password@host:port/database?sslmode=…`. No error shows the URL.
+    ///
+    /// Of libpq's parameters it takes `sslmode`, `sslrootcert`, `application_name`, `host`, `port`, `user`, `password` and
+    /// `dbname`. The user must be named.
     fn from_str(url: &str) -> Result<Self> {
-        let wrong = |why: &str| {
-            SourceError::setup(format!("the database URL can't be used: {why}"))
-                .with_remedy("write postgres://USER:PASSWORD@HOST:PORT/DATABASE, special characters percent-encoded")
-        };
-        if !(url.starts_with("postgres://") || url.starts_with("postgresql://")) {
-            return Err(wrong("it does not begin with postgres://"));
+        let rest = url.strip_prefix("postgres://").or_else(|| url.strip_prefix("postgresql://"));
+        let rest = rest.ok_or_else(|| wrong("it does not begin with postgres://"))?;
+        let parameters = parameters(url)?;
+        let authority = rest.split(['/', '?']).next().unwrap_or_default();
+        let has_user =
+            authority.rsplit_once('@').is_some_and(|(user, _)| !user.split(':').next().unwrap_or("").is_empty());
+        if !has_user && !parameters.contains_key("user") {
+            return Err(wrong("it names no user"));
+        }
+        if let Some(port) = authority.rsplit('@').next().and_then(port_of)
+            && port.parse::<u16>().is_err()
+        {
+            return Err(wrong("its port is no number from 0 to 65535"));
         }
         // The driver's own error may quote the URL, so it is not kept as a cause.
         let options = PgConnectOptions::from_str(url).map_err(|_| wrong("it is malformed"))?;
-        let password = url_password(url).map_or(Password::None, |password| Password::Fixed(Secret::new(password)));
+        let password = match parameters.get("password") {
+            Some(password) => Some(password.clone()),
+            None => url_password(url),
+        };
         let host = match options.get_socket() {
             Some(folder) => folder.display().to_string(),
             None => options.get_host().to_owned(),
@@ -133,7 +147,7 @@ impl FromStr for PostgresSettings {
             port: options.get_port(),
             database: options.get_database().unwrap_or(&user).to_owned(),
             user,
-            password,
+            password: password.map_or(Password::None, |password| Password::Fixed(Secret::new(password))),
             tls: match options.get_ssl_mode() {
                 PgSslMode::Disable => TlsMode::Disable,
                 PgSslMode::Allow | PgSslMode::Prefer => TlsMode::Prefer,
@@ -141,11 +155,57 @@ impl FromStr for PostgresSettings {
                 PgSslMode::VerifyCa => TlsMode::VerifyCa,
                 PgSslMode::VerifyFull => TlsMode::VerifyFull,
             },
-            tls_root: None,
+            tls_root: parameters.get("sslrootcert").map(PathBuf::from),
             application_name: options.get_application_name().unwrap_or("millstream").to_owned(),
             search_path: "public".to_owned(),
         })
     }
+}
+
+/// What a URL's parameters may be.
+const PARAMETERS: [&str; 8] =
+    ["sslmode", "sslrootcert", "application_name", "host", "port", "user", "password", "dbname"];
+/// What `sslmode` may be.
+const SSL_MODES: [&str; 6] = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
+
+fn wrong(why: &str) -> SourceError {
+    SourceError::setup(format!("the database URL can't be used: {why}"))
+        .with_remedy("write postgres://USER:PASSWORD@HOST:PORT/DATABASE, special characters percent-encoded")
+}
+
+/// The parameters behind the URL's question mark, percent-decoded; each must be known and have a value that can be used.
+fn parameters(url: &str) -> Result<BTreeMap<String, String>> {
+    let query = url.split_once('?').map_or("", |(_, query)| query.split('#').next().unwrap_or_default());
+    let mut found = BTreeMap::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let name = decoded(name).unwrap_or_default();
+        if !PARAMETERS.contains(&name.as_str()) {
+            let known = PARAMETERS.join(", ");
+            // A value that lacks its `&` or `?` may stand in a name's place: what looks like none is not shown.
+            let is_name = name.bytes().all(|letter| letter.is_ascii_alphanumeric() || b"_-".contains(&letter));
+            let shown = if is_name { format!(" `{name}`") } else { String::new() };
+            return Err(SourceError::setup(format!("the database URL has an unknown parameter{shown}"))
+                .with_remedy(format!("take it away; those that are known are {known}")));
+        }
+        let unreadable = || SourceError::setup(format!("the database URL's `{name}` is not percent-encoded text"));
+        let value = decoded(value).ok_or_else(unreadable)?;
+        if name == "sslmode" && !SSL_MODES.contains(&value.to_ascii_lowercase().as_str()) {
+            return Err(SourceError::setup("the database URL's `sslmode` is not known")
+                .with_remedy(format!("write one of {}", SSL_MODES.join(", "))));
+        }
+        if name == "port" && value.parse::<u16>().is_err() {
+            return Err(SourceError::setup("the database URL's `port` is no number from 0 to 65535"));
+        }
+        found.insert(name, value);
+    }
+    Ok(found)
+}
+
+/// What stands behind a host's colon.
+fn port_of(host: &str) -> Option<&str> {
+    let tail = host.rsplit_once(']').map_or(host, |(_, tail)| tail);
+    tail.rsplit_once(':').map(|(_, port)| port)
 }
 
 /// The password inside a URL, percent-decoded.
@@ -153,8 +213,13 @@ fn url_password(url: &str) -> Option<String> {
     let after_scheme = url.split_once("://")?.1;
     let authority = after_scheme.split(['/', '?']).next()?;
     let (_, password) = authority.rsplit_once('@')?.0.split_once(':')?;
-    let mut bytes = Vec::with_capacity(password.len());
-    let mut rest = password.as_bytes();
+    decoded(password)
+}
+
+/// Percent-decoded; `None` when that is no text.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {
         let escaped = (*first == b'%')
             .then(|| tail.get(..2).and_then(|two| std::str::from_utf8(two).ok()))
@@ -180,6 +245,40 @@ mod tests {
         let Password::Fixed(secret) = &settings.password else { panic!("expected a password") };
         assert_eq!(secret.expose(), "p@ss/w");
         assert!(!format!("{settings:?}").contains("ss/w"));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_url_is_named_with_what_may_stand_there() {
+        let error = |url: &str| url.parse::<PostgresSettings>().unwrap_err().to_string();
+        let sslmode = error("postgres://al:hunter2@db/shop?sslmode=requre");
+        assert!(sslmode.contains("`sslmode` is not known") && sslmode.contains("verify-full"), "{sslmode}");
+        let unknown = error("postgres://al@db/shop?conect_timeout=3");
+        assert!(unknown.contains("unknown parameter `conect_timeout`") && unknown.contains("sslrootcert"), "{unknown}");
+        for (url, why) in [
+            ("postgres://db/shop", "it names no user"),
+            ("postgres://:hunter2@db/shop", "it names no user"),
+            ("postgres://al@db:port/shop", "its port is no number"),
+            ("mysql://al@db/shop", "it does not begin with postgres://"),
+            ("postgres://al@db/shop?port=x", "`port` is no number"),
+        ] {
+            let said = error(url);
+            assert!(said.contains(why) && !said.contains("hunter2"), "{said}");
+        }
+        let hidden = error("postgres://al@db/shop?sslmode=require&hun ter2");
+        assert!(hidden.contains("unknown parameter;") && !hidden.contains("ter2"), "{hidden}");
+    }
+
+    #[test]
+    fn every_parameter_that_is_known_is_taken() {
+        let url = "postgres:///shop?host=%2Fvar%2Frun&port=6543&user=al&password=p%40ss&sslmode=verify-ca\
+                   &sslrootcert=ca.pem&application_name=mill";
+        let settings: PostgresSettings = url.parse().unwrap();
+        assert_eq!((settings.host.as_str(), settings.port, settings.user.as_str()), ("/var/run", 6543, "al"));
+        assert_eq!((settings.database.as_str(), settings.tls), ("shop", TlsMode::VerifyCa));
+        assert_eq!(settings.tls_root.as_deref(), Some(std::path::Path::new("ca.pem")));
+        assert_eq!(settings.application_name, "mill");
+        let Password::Fixed(secret) = &settings.password else { panic!("expected a password") };
+        assert_eq!(secret.expose(), "p@ss");
     }
 
     #[test]
