@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use nix::unistd::AccessFlags;
+
 use crate::{Result, SinkError, SinkErrorKind};
 
 /// Runs work that blocks on a thread for such work.
@@ -39,6 +41,25 @@ fn folder(path: &Path) -> &Path {
 /// Makes the folders above a file. Those that are there stay as they are.
 pub(crate) fn create_parents(path: &Path) -> io::Result<()> {
     fs::create_dir_all(folder(path))
+}
+
+/// Whether a file that is not there could be made, with the folders above it. Makes nothing.
+pub(crate) fn can_create(path: &Path) -> io::Result<()> {
+    let mut folder = folder(path);
+    let there = loop {
+        match fs::metadata(folder) {
+            Ok(metadata) => break metadata,
+            Err(error) if error.kind() == ErrorKind::NotFound => match folder.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => folder = parent,
+                _ => folder = Path::new("."),
+            },
+            Err(error) => return Err(error),
+        }
+    };
+    if !there.is_dir() {
+        return Err(ErrorKind::NotADirectory.into());
+    }
+    nix::unistd::access(folder, AccessFlags::W_OK | AccessFlags::X_OK).map_err(io::Error::from)
 }
 
 /// Makes a new, renamed or removed name durable.
@@ -101,6 +122,16 @@ mod tests {
         write_atomically(&path, b"two").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn whether_a_file_could_be_made_is_told_without_making_anything() {
+        let folder = tempfile::tempdir().unwrap();
+        can_create(&folder.path().join("a/b/new.jsonl")).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        fs::write(folder.path().join("file"), "").unwrap();
+        let error = can_create(&folder.path().join("file/new.jsonl")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotADirectory);
     }
 
     #[test]

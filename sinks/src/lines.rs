@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::files::{create_parents, file_error, sync_folder};
+use crate::files::{can_create, create_parents, file_error, sync_folder};
 use crate::{Result, SinkError};
 
 /// What a [`LinesFile`] asks of a file. Tests put failing ones in its place.
@@ -43,8 +43,8 @@ pub(crate) struct LinesFile {
     path: PathBuf,
     disk: Box<dyn Disk>,
     durable: u64,
-    // Something may stand behind the durable lines: cut it off before the next write.
-    torn: bool,
+    // A write that failed, and why: what it left behind the durable lines is cut off before the next one.
+    torn: Option<String>,
     broken: Option<String>,
 }
 
@@ -58,25 +58,29 @@ impl LinesFile {
         let mut options = OpenOptions::new();
         let file = options.read(true).append(true).create(true).open(path);
         let file = file.map_err(|error| file_error("open the file", path, error))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let message = format!(
-                    "the file is in use by another process: stop that one or name another file (path={})",
-                    path.display()
-                );
-                return Err(SinkError::held(message));
-            }
-            Err(TryLockError::Error(error)) => return Err(file_error("lock the file", path, error)),
-        }
+        locked(path, file.try_lock())?;
         sync_folder(path).map_err(|error| file_error("fsync the file's folder", path, error))?;
         let length = file.metadata().map_err(|error| file_error("look at the file", path, error))?.len();
         Ok(Self::over(path, Box::new(file), length))
     }
 
+    /// Looks whether [`open`](Self::open) would go well. Makes nothing, and holds nothing afterwards.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub(crate) fn inspect(path: &Path) -> Result<()> {
+        if !path.try_exists().map_err(|error| file_error("look at the file", path, error))? {
+            return can_create(path).map_err(|error| file_error("create the file", path, error));
+        }
+        let file = OpenOptions::new().read(true).append(true).open(path);
+        let file = file.map_err(|error| file_error("open the file", path, error))?;
+        // Shared, so that two who look do not see each other.
+        locked(path, file.try_lock_shared())
+    }
+
     /// The same over any disk that holds `length` durable bytes.
     pub(crate) fn over(path: &Path, disk: Box<dyn Disk>, length: u64) -> Self {
-        Self { path: path.to_owned(), disk, durable: length, torn: false, broken: None }
+        Self { path: path.to_owned(), disk, durable: length, torn: None, broken: None }
     }
 
     /// Bytes that are durable: the offset behind the last whole line.
@@ -106,25 +110,24 @@ impl LinesFile {
     pub(crate) fn append(&mut self, lines: &[u8]) -> Result<()> {
         self.check()?;
         self.mend()?;
-        self.torn = true;
+        self.torn = Some("it broke off".to_owned());
         if let Err(error) = self.disk.append(lines) {
             // If even this fails, the next write tries it again first.
-            if self.disk.cut(self.durable).is_ok() {
-                self.torn = false;
-            }
+            self.torn = self.disk.cut(self.durable).is_err().then(|| error.to_string());
             return Err(file_error("write to the file", &self.path, error));
         }
         self.sync()?;
         self.durable += lines.len() as u64;
-        self.torn = false;
+        self.torn = None;
         Ok(())
     }
 
     /// Brings the file back to its durable length, and notices when somebody else changed it.
     fn mend(&mut self) -> Result<()> {
-        if self.torn {
-            self.disk.cut(self.durable).map_err(|error| file_error("cut the file back", &self.path, error))?;
-            self.torn = false;
+        if let Some(why) = &self.torn {
+            let doing = format!("cut the file back after a write had failed ({why})");
+            self.disk.cut(self.durable).map_err(|error| file_error(&doing, &self.path, error))?;
+            self.torn = None;
         }
         let (length, named) = self.disk.look().map_err(|error| file_error("look at the file", &self.path, error))?;
         let path = self.path.display();
@@ -149,6 +152,20 @@ impl LinesFile {
     fn give_up(&mut self, message: String) -> Result<()> {
         self.broken = Some(message.clone());
         Err(SinkError::broken(message))
+    }
+}
+
+fn locked(path: &Path, lock: Result<(), TryLockError>) -> Result<()> {
+    match lock {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => {
+            let message = format!(
+                "the file is in use by another process: stop that one or name another file (path={})",
+                path.display()
+            );
+            Err(SinkError::held(message))
+        }
+        Err(TryLockError::Error(error)) => Err(file_error("lock the file", path, error)),
     }
 }
 
@@ -252,6 +269,16 @@ mod tests {
         fake.0.lock().unwrap().room = 100;
         lines.append(b"67890\n").unwrap();
         assert_eq!(fake.0.lock().unwrap().bytes, b"12345\n67890\n");
+    }
+
+    #[test]
+    fn a_file_that_takes_no_write_and_can_not_be_cut_names_the_first_fault() {
+        let file = OpenOptions::new().read(true).append(true).open("/dev/full").unwrap();
+        let mut lines = LinesFile::over(Path::new("/dev/full"), Box::new(file), 0);
+        for _ in 0..2 {
+            let error = lines.append(b"x\n").unwrap_err().to_string();
+            assert_eq!(error.matches("No space left on device").count(), 1, "{error}");
+        }
     }
 
     #[test]

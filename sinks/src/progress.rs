@@ -15,6 +15,14 @@ pub trait ProgressStore: Send + Sync {
     /// When it can't be read or understood.
     async fn load(&self) -> Result<Option<Progress>>;
 
+    /// What [`load`](Self::load) would give. Changes nothing, and holds nothing afterwards.
+    ///
+    /// # Errors
+    /// As `load`.
+    async fn peek(&self) -> Result<Option<Progress>> {
+        self.load().await
+    }
+
     /// Replaces what is kept, whole or not at all; durable when it returns.
     ///
     /// # Errors

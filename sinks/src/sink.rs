@@ -38,6 +38,14 @@ pub trait Sink: Send + Sync {
         Ok(())
     }
 
+    /// Looks whether [`prepare`](Self::prepare) would go well. Changes nothing, and holds nothing afterwards.
+    ///
+    /// # Errors
+    /// As `prepare` would end.
+    async fn inspect(&self, _indexes: &[IndexMapping]) -> Result<()> {
+        Ok(())
+    }
+
     /// Removes every document of an index, durably: the root table was truncated, or a refill by
     /// [`Refill::Clear`] begins.
     ///

@@ -74,6 +74,11 @@ impl DeadLetters for JsonlDeadLetters {
         blocking(move || file.lock().unwrap_or_else(PoisonError::into_inner).append(&lines)).await
     }
 
+    async fn inspect(&self) -> Result<()> {
+        let file = self.file.clone();
+        blocking(move || file.lock().unwrap_or_else(PoisonError::into_inner).inspect()).await
+    }
+
     async fn open(&self) -> Result<Vec<DeadLetter>> {
         let file = self.file.clone();
         blocking(move || file.lock().unwrap_or_else(PoisonError::into_inner).read()).await.map(fold)
@@ -103,6 +108,13 @@ impl LettersFile {
             self.lines = Some(file);
         }
         self.lines.as_mut().expect("opened just above").append(lines)
+    }
+
+    fn inspect(&self) -> Result<()> {
+        match self.lines {
+            Some(_) => Ok(()),
+            None => LinesFile::inspect(&self.path),
+        }
     }
 
     /// All letters, in the order of writing.
@@ -185,6 +197,19 @@ mod tests {
              \"state\":\"open\"}\n"
         );
         assert_eq!(letters.open().await.unwrap(), [one]);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_another_keeps_open_is_told_without_touching_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new/dead.jsonl");
+        let letters = JsonlDeadLetters::file(&path);
+        letters.inspect().await.unwrap();
+        assert!(!path.parent().unwrap().exists());
+        letters.write(&[letter("1", None, DeadLetterState::Open)]).await.unwrap();
+        letters.inspect().await.unwrap();
+        let error = JsonlDeadLetters::file(&path).inspect().await.unwrap_err();
+        assert!(error.to_string().contains("in use by another process"), "{error}");
     }
 
     #[tokio::test]

@@ -21,6 +21,14 @@ pub trait DeadLetters: Send + Sync {
     /// Nothing is known of any of them: they are written again.
     async fn write(&self, letters: &[DeadLetter]) -> Result<()>;
 
+    /// Looks whether [`write`](Self::write) would go well. Changes nothing, and holds nothing afterwards.
+    ///
+    /// # Errors
+    /// What stands in the way.
+    async fn inspect(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Those that are open: written as such and not resolved since, by a letter of the same index, key and sink; of several
     /// the latest. In the order in which they were first opened.
     ///

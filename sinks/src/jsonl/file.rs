@@ -1,3 +1,4 @@
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -59,6 +60,46 @@ impl FileStore {
         Ok(())
     }
 
+    /// Whether [`ready`](Self::ready) would go well. Changes nothing.
+    pub(super) fn inspect(&self) -> Result<()> {
+        if self.open.is_some() {
+            return Ok(());
+        }
+        LinesFile::inspect(&self.path)?;
+        let kept = self.read_progress()?;
+        if kept.is_none() && self.path.exists() && !ours(&self.unfinished()?) {
+            return Err(self.not_ours());
+        }
+        Ok(())
+    }
+
+    /// What [`load`](Self::load) would give. Changes nothing.
+    pub(super) fn peek(&self) -> Result<Option<Progress>> {
+        if let Some(open) = &self.open {
+            return Ok(open.progress.clone());
+        }
+        let Some(mut kept) = self.read_progress()? else { return Ok(None) };
+        if !self.is_whole(&kept)? {
+            kept.progress.indexes.clear();
+        }
+        Ok(Some(kept.progress))
+    }
+
+    /// True when the lines up to what was durable are still there.
+    fn is_whole(&self, kept: &Kept) -> Result<bool> {
+        match ends_a_line_at(&self.path, kept.offset) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            whole => whole.map_err(|error| file_error("read the file", &self.path, error)),
+        }
+    }
+
+    fn not_ours(&self) -> SinkError {
+        SinkError::setup(format!(
+            "the file does not end with a line break and is not ours: name another file (path={})",
+            self.path.display()
+        ))
+    }
+
     /// Releases the file. The next call of any kind opens it anew.
     pub(super) fn close(&mut self) {
         self.open = None;
@@ -88,17 +129,12 @@ impl FileStore {
             let tail = self.unfinished()?;
             // Before anything is written progress is saved: without it the file is not ours, or must be filled again.
             if !ours(&tail) {
-                let path = self.path.display();
-                return Err(SinkError::setup(format!(
-                    "the file does not end with a line break and is not ours: name another file (path={path})"
-                )));
+                return Err(self.not_ours());
             }
             lines.cut_back(lines.durable() - tail.len() as u64)?;
             return Ok(Open { lines, progress: None });
         };
-        let whole =
-            ends_a_line_at(&self.path, kept.offset).map_err(|error| file_error("read the file", &self.path, error))?;
-        if whole {
+        if self.is_whole(&kept)? {
             lines.cut_back(kept.offset)?;
             return Ok(Open { lines, progress: Some(kept.progress) });
         }

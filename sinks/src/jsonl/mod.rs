@@ -99,6 +99,14 @@ impl Sink for JsonlSink {
         .await
     }
 
+    async fn inspect(&self, _indexes: &[IndexMapping]) -> Result<()> {
+        self.with(|store| match store {
+            Store::File(file) => file.inspect(),
+            Store::Stdout(_) => Ok(()),
+        })
+        .await
+    }
+
     async fn clear(&self, index: &IndexName, version: Version) -> Result<()> {
         self.append(line::clear(index, version)).await
     }
@@ -120,6 +128,14 @@ impl ProgressStore for JsonlSink {
     async fn load(&self) -> Result<Option<Progress>> {
         self.with(|store| match store {
             Store::File(file) => file.load(),
+            Store::Stdout(stdout) => Ok(stdout.load()),
+        })
+        .await
+    }
+
+    async fn peek(&self) -> Result<Option<Progress>> {
+        self.with(|store| match store {
+            Store::File(file) => file.peek(),
             Store::Stdout(stdout) => Ok(stdout.load()),
         })
         .await

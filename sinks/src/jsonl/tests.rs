@@ -186,3 +186,30 @@ async fn on_standard_output_nothing_is_remembered_beyond_the_process() {
     assert_eq!(sink.load().await.unwrap(), Some(live()));
     assert_eq!(JsonlSink::stdout().load().await.unwrap(), None);
 }
+
+#[tokio::test]
+async fn a_look_at_a_file_finds_what_opening_it_would_and_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new/docs.jsonl");
+    let sink = JsonlSink::file(&path);
+    sink.inspect(&[]).await.unwrap();
+    assert_eq!(sink.peek().await.unwrap(), None);
+    assert!(!folder.path().join("new").exists());
+    sink.prepare(&[]).await.unwrap();
+    let other = JsonlSink::file(&path);
+    let error = other.inspect(&[]).await.unwrap_err();
+    assert!(error.to_string().contains("in use by another process"), "{error}");
+    sink.save(&Progress::default()).await.unwrap();
+    sink.close().await.unwrap();
+    other.inspect(&[]).await.unwrap();
+    assert_eq!(other.peek().await.unwrap(), Some(Progress::default()));
+    // Not a file of ours.
+    let foreign = folder.path().join("letter.txt");
+    std::fs::write(&foreign, "dear reader").unwrap();
+    let error = JsonlSink::file(&foreign).inspect(&[]).await.unwrap_err();
+    assert!(error.to_string().contains("not ours"), "{error}");
+    assert_eq!(std::fs::read_to_string(&foreign).unwrap(), "dear reader");
+    // A folder in its place.
+    let error = JsonlSink::file(folder.path()).inspect(&[]).await.unwrap_err();
+    assert!(error.to_string().contains("can't open the file"), "{error}");
+}
