@@ -1,4 +1,5 @@
 use std::fmt;
+use std::sync::Arc;
 
 use millstream_model::{IndexName, QualifiedTable, Text};
 use serde::Serialize;
@@ -8,10 +9,40 @@ use serde::Serialize;
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Severity {
+    /// Nothing for anybody to do: what the engine does by itself, or what is good to know.
+    Note,
     /// Works, but slower or other than meant.
     Warning,
     /// Can't be right: the index is not started with it.
     Error,
+}
+
+impl Severity {
+    /// The word, as people and scripts read it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// Where something stands in a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Location {
+    /// The file, as the reader of it was told its name.
+    pub file: Arc<str>,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in letters, from 1.
+    pub column: usize,
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
 }
 
 /// One finding about an index.
@@ -26,6 +57,9 @@ pub struct Diagnostic {
     pub index: IndexName,
     /// Where in the schema: `fields.orders.fields.total`; empty for the index as a whole.
     pub path: String,
+    /// Where that stands in the schema's file; `None` for a schema that was built in Rust.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub location: Option<Location>,
     /// What is wrong.
     pub message: String,
     /// What to do: a statement to run or a line to write; empty when there is nothing to say.
@@ -49,7 +83,8 @@ impl Diagnostic {
     ) -> Self {
         let (path, message, remedy) = (path.into(), message.into(), remedy.into());
         let index = index.clone();
-        Self { severity: Severity::Error, code, index, path, message, remedy, table: None, columns: Vec::new() }
+        let (severity, location, table, columns) = (Severity::Error, None, None, Vec::new());
+        Self { severity, code, index, path, location, message, remedy, table, columns }
     }
 
     /// A warning at a path of an index's schema.
@@ -79,11 +114,10 @@ impl Diagnostic {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let severity = match self.severity {
-            Severity::Warning => "warning",
-            Severity::Error => "error",
-        };
-        write!(f, "{severity}[{}] index {}", self.code, self.index)?;
+        if let Some(location) = &self.location {
+            write!(f, "{location}: ")?;
+        }
+        write!(f, "{}[{}] index {}", self.severity.as_str(), self.code, self.index)?;
         if !self.path.is_empty() {
             write!(f, " at {}", self.path)?;
         }

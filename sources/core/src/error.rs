@@ -88,6 +88,11 @@ impl SourceError {
         self.kind
     }
 
+    /// What happened, without what mends it.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// What mends it, if that is known.
     pub fn remedy(&self) -> Option<&str> {
         self.remedy.as_deref()

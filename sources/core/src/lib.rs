@@ -16,7 +16,7 @@ mod validate;
 pub mod yaml;
 
 pub use catalog::{Catalog, ColumnInfo, IndexInfo, TableInfo, TableKind};
-pub use diagnostic::{Diagnostic, Severity};
+pub use diagnostic::{Diagnostic, Location, Severity};
 pub use error::{Result, SourceError, SourceErrorKind};
 pub use provisioning::{CaptureProvisioning, CoverageReport, Remedy};
 pub use schema::IndexSchema;

@@ -3,7 +3,8 @@ use std::sync::Arc;
 
 use millstream_model::{IndexMapping, IndexName, QualifiedTable, Text};
 
-use crate::schema::{IndexSchema, SchemaTree};
+use crate::schema::{IndexSchema, SchemaPlaces, SchemaTree};
+use crate::{Diagnostic, Location};
 
 /// One enabled index.
 #[derive(Clone, Debug)]
@@ -14,6 +15,8 @@ pub struct IndexSpec {
     pub schema: Arc<IndexSchema>,
     /// The tables of the schema and how they hang together.
     pub tree: Arc<SchemaTree>,
+    /// Where the schema's parts stand in its file; nowhere for one that was built in Rust.
+    pub places: Arc<SchemaPlaces>,
 }
 
 /// A source's own view of what to build: the enabled indexes and their schemas.
@@ -40,10 +43,40 @@ impl SourceSpec {
             .into_iter()
             .map(|(name, schema)| {
                 let tree = Arc::new(SchemaTree::of(&schema));
-                (name.clone(), IndexSpec { name, schema: Arc::new(schema), tree })
+                let places = Arc::default();
+                (name.clone(), IndexSpec { name, schema: Arc::new(schema), tree, places })
             })
             .collect();
         Self { indexes }
+    }
+
+    /// The same, knowing where the parts of these schemas stand in their files.
+    #[must_use]
+    pub fn with_places(mut self, places: impl IntoIterator<Item = (IndexName, SchemaPlaces)>) -> Self {
+        for (name, places) in places {
+            if let Some(index) = self.indexes.get_mut(&name) {
+                index.places = Arc::new(places);
+            }
+        }
+        self
+    }
+
+    /// The diagnostic, with the place in the schema's file that it is about.
+    #[must_use]
+    pub fn located(&self, mut diagnostic: Diagnostic) -> Diagnostic {
+        if diagnostic.location.is_none() {
+            let index = self.indexes.get(&diagnostic.index);
+            diagnostic.location = index.and_then(|index| index.places.at(&diagnostic.path));
+        }
+        diagnostic
+    }
+
+    /// Where a schema names a table first: the file's place, if it came from one.
+    pub fn location_of(&self, table: &QualifiedTable) -> Option<Location> {
+        self.indexes().find_map(|index| {
+            let node = index.tree.nodes().iter().find(|node| node.table == *table)?;
+            index.places.at(if node.parent.is_none() { "table" } else { &node.path })
+        })
     }
 
     /// The enabled indexes, by name.

@@ -18,4 +18,5 @@ pub use ast::*;
 pub use check::SchemaFault;
 pub use json_schema::json_schema;
 pub use normal::HASH_VERSION;
+pub use read::SchemaPlaces;
 pub use tree::{JoinPair, SchemaTree, TableNode};

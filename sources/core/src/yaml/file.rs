@@ -54,6 +54,22 @@ impl YamlFile {
         replaced.map_err(|fault| fault.in_file(&self.text, &self.name))
     }
 
+    /// The same, going on: a scalar for which `replace` has no answer stays as it is. Gives what it said of those.
+    pub fn replace_all(&mut self, replace: impl Fn(&str) -> Result<String, String>) -> Vec<YamlError> {
+        let mut faults = Vec::new();
+        self.root.replace_what_can_be(&mut String::new(), &replace, &mut faults);
+        faults.into_iter().map(|fault| fault.in_file(&self.text, &self.name)).collect()
+    }
+
+    /// Takes out what stands at a path of keys; false when nothing does.
+    pub fn remove(&mut self, path: &[&str]) -> bool {
+        let Some((last, above)) = path.split_last() else { return false };
+        let Some(Node { kind: NodeKind::Mapping(entries), .. }) = self.get_mut(above) else { return false };
+        let before = entries.len();
+        entries.retain(|(_, name, _)| name != last);
+        entries.len() < before
+    }
+
     /// Makes a value of it.
     ///
     /// # Errors

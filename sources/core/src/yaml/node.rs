@@ -75,6 +75,36 @@ impl Node {
         }
     }
 
+    /// Puts every scalar value through `replace`, leaves those as they are that it refuses, and notes what it said.
+    pub(crate) fn replace_what_can_be(
+        &mut self,
+        path: &mut String,
+        replace: &dyn Fn(&str) -> Result<String, String>,
+        faults: &mut Vec<Fault>,
+    ) {
+        let length = path.len();
+        match &mut self.kind {
+            NodeKind::Scalar { text, .. } => match replace(text) {
+                Ok(replaced) => *text = replaced,
+                Err(message) => faults.push(Fault::new(self.place, path.clone(), message)),
+            },
+            NodeKind::Sequence(items) => {
+                for (number, item) in items.iter_mut().enumerate() {
+                    push_item(path, number);
+                    item.replace_what_can_be(path, replace, faults);
+                    path.truncate(length);
+                }
+            }
+            NodeKind::Mapping(entries) => {
+                for (_, key, value) in entries {
+                    push_key(path, key);
+                    value.replace_what_can_be(path, replace, faults);
+                    path.truncate(length);
+                }
+            }
+        }
+    }
+
     /// Puts every scalar value through `replace`. `path` leads here, and is left as it was.
     pub(crate) fn replace_scalars(
         &mut self,

@@ -12,10 +12,40 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
-use crate::yaml::{Node, YamlErrors};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::Location;
+use crate::yaml::{Node, Place, YamlErrors};
 
 use super::IndexSchema;
 use reader::Reader;
+
+/// Where the parts of a schema stand in its file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SchemaPlaces {
+    file: Arc<str>,
+    places: BTreeMap<String, Place>,
+}
+
+impl SchemaPlaces {
+    /// Where a path, or the nearest one above it, stands; `None` when none of them is in the file.
+    pub fn at(&self, path: &str) -> Option<Location> {
+        let place = nearest_place(&self.places, path)?;
+        Some(Location { file: self.file.clone(), line: place.line, column: place.column })
+    }
+}
+
+/// The place of a path, or of the nearest path above it; of the root where nothing nearer is known.
+fn nearest_place(places: &BTreeMap<String, Place>, path: &str) -> Option<Place> {
+    let mut path = path;
+    loop {
+        if let Some(place) = places.get(path) {
+            return Some(*place);
+        }
+        path = &path[..path.rfind(['.', '['])?];
+    }
+}
 
 impl IndexSchema {
     /// Reads a schema file's text (YAML, so JSON too). `file` is its name for errors.
@@ -42,13 +72,21 @@ impl IndexSchema {
     /// # Errors
     /// As [`from_yaml`](Self::from_yaml).
     pub fn from_node(node: &Node, text: &str, file: &str) -> Result<Self, YamlErrors> {
+        Self::from_node_with_places(node, text, file).map(|(schema, _)| schema)
+    }
+
+    /// The same, and where each part of it stands.
+    ///
+    /// # Errors
+    /// As [`from_yaml`](Self::from_yaml).
+    pub fn from_node_with_places(node: &Node, text: &str, file: &str) -> Result<(Self, SchemaPlaces), YamlErrors> {
         let mut reader = Reader::default();
         let schema = reader.schema(node);
         let faults = match schema {
             Some(schema) if reader.faults.is_empty() => {
                 let wrong = schema.check();
                 if wrong.is_empty() {
-                    return Ok(schema);
+                    return Ok((schema, SchemaPlaces { file: file.into(), places: reader.places }));
                 }
                 wrong.into_iter().map(|fault| reader.placed(fault)).collect()
             }

@@ -6,7 +6,7 @@ use crate::nearest::nearest;
 use crate::schema::{IndexSchema, SchemaFault, Sql};
 use crate::yaml::{Fault, Node, NodeKind, Place, suggest};
 
-use super::keys;
+use super::{keys, nearest_place};
 
 /// Walks a file's nodes, keeps all that is wrong, and remembers where each path stands.
 ///
@@ -14,7 +14,7 @@ use super::keys;
 #[derive(Default)]
 pub(super) struct Reader {
     pub(super) faults: Vec<Fault>,
-    places: BTreeMap<String, Place>,
+    pub(super) places: BTreeMap<String, Place>,
     /// The schema of tables that are named without one.
     pub(super) default_schema: String,
 }
@@ -70,16 +70,7 @@ impl Reader {
 
     /// Gives a finding about the schema the place where its path, or the nearest path above it, stands.
     pub(super) fn placed(&self, fault: SchemaFault) -> Fault {
-        let mut path = fault.path.as_str();
-        let place = loop {
-            if let Some(place) = self.places.get(path) {
-                break Some(*place);
-            }
-            match path.rfind(['.', '[']) {
-                Some(end) => path = &path[..end],
-                None => break None,
-            }
-        };
+        let place = nearest_place(&self.places, &fault.path);
         Fault { place, path: fault.path, message: fault.message, remedy: fault.remedy }
     }
 

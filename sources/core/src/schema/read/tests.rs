@@ -308,3 +308,23 @@ proptest! {
         let _ = IndexSchema::from_yaml(&text, "s.yaml");
     }
 }
+
+#[test]
+fn a_schema_that_was_read_knows_where_its_parts_stand() {
+    use crate::{Diagnostic, SourceSpec};
+    let text = "table: users\nfields:\n  id: long\n  orders:\n    has_many: orders\n    join: { id: user_id }\n    fields: { no: long }\n";
+    let node = crate::yaml::Node::parse(text, "users.schema.yaml").unwrap();
+    let (schema, places) = IndexSchema::from_node_with_places(&node, text, "users.schema.yaml").unwrap();
+    let spec = SourceSpec::new([("users".into(), schema)]).with_places([("users".into(), places)]);
+    let at = |path: &str| {
+        let found = spec.located(Diagnostic::error("type", &"users".into(), path, "no", ""));
+        found.location.map(|location| location.to_string())
+    };
+    assert_eq!(at("table").as_deref(), Some("users.schema.yaml:1:1"));
+    assert_eq!(at("fields.orders.join").as_deref(), Some("users.schema.yaml:6:5"));
+    assert_eq!(at("fields.orders.fields.no").as_deref(), Some("users.schema.yaml:7:15"));
+    // What is not there stands where the nearest thing above it does.
+    assert_eq!(at("fields.orders.order_by[3]").as_deref(), Some("users.schema.yaml:4:3"));
+    let orders = millstream_model::QualifiedTable::new("public", "orders");
+    assert_eq!(spec.location_of(&orders).unwrap().to_string(), "users.schema.yaml:4:3");
+}
