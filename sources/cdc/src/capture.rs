@@ -42,6 +42,20 @@ pub trait ChangeCapture: Send + Sync {
     /// found. With [`PrepareMode::Resume`], a table whose changes can't be told is no error but one of the notices.
     async fn prepare(&self, spec: &SourceSpec, mode: PrepareMode, memo: Option<&str>) -> Result<Prepared>;
 
+    /// Whether the durable point can be used as [`prepare`](Self::prepare) would use it with the same arguments, coverage apart.
+    /// Changes nothing.
+    ///
+    /// # Errors
+    /// As `prepare` would end.
+    async fn inspect(&self, _mode: PrepareMode, _memo: Option<&str>) -> Result<()> {
+        Ok(())
+    }
+
+    /// What [`prepare`](Self::prepare) or [`live`](Self::live) waits for at this moment, in a sentence for an operator.
+    fn waits_for(&self) -> Option<String> {
+        None
+    }
+
     /// A start line as of now: what a snapshot must wait for so that it sees all that was told so far.
     ///
     /// # Errors

@@ -88,6 +88,11 @@ impl Memo {
         serde_json::from_str(text).ok()
     }
 
+    /// The publication's number, if there was one.
+    pub(crate) fn publication(&self) -> Option<i64> {
+        self.publication.as_ref().map(|(oid, _)| *oid)
+    }
+
     /// The text to keep.
     pub(crate) fn text(&self) -> String {
         serde_json::to_string(self).expect("a memo is plain data")

@@ -64,7 +64,22 @@ pub struct PostgresCapture {
     // Both locks are held for a moment only, never across an await.
     prepared: Mutex<Option<Coverage>>,
     marks: Mutex<Option<Arc<Marks>>>,
+    waiting: Waiting,
     tasks: TaskTracker,
+}
+
+/// What is waited for at this moment, for people.
+#[derive(Default)]
+struct Waiting(Mutex<Option<String>>);
+
+impl Waiting {
+    fn set(&self, what: Option<String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = what;
+    }
+
+    fn get(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 impl PostgresCapture {
@@ -82,6 +97,7 @@ impl PostgresCapture {
             crossed: start_line::Crossed::default(),
             prepared: Mutex::new(None),
             marks: Mutex::new(None),
+            waiting: Waiting::default(),
             tasks: TaskTracker::new(),
         }
     }
@@ -104,6 +120,25 @@ impl PostgresCapture {
             Err(error) => Err(named(error, slot, publication)),
             Ok(stream) => Ok(stream),
         }
+    }
+
+    /// Comes back once nobody holds the slot.
+    async fn turn(&self) -> Result<()> {
+        let (begun, mut told) = (Instant::now(), false);
+        while let Some(held) = self.holder().await? {
+            if self.settings.slot_wait.is_some_and(|wait| begun.elapsed() >= wait) {
+                return Err(held);
+            }
+            if !std::mem::replace(&mut told, true) {
+                tracing::warn!(%held, "waits for the replication slot");
+                self.waiting.set(Some(format!("waits for the replication slot: {held}")));
+            }
+            tokio::time::sleep(HELD_RETRY).await;
+        }
+        if told {
+            tracing::info!(slot = %self.settings.slot, "got the replication slot");
+        }
+        Ok(())
     }
 
     async fn holder(&self) -> Result<Option<SourceError>> {
@@ -146,30 +181,33 @@ impl ChangeCapture for PostgresCapture {
 
     async fn wait_for_turn(&self) -> Result<()> {
         self.connections.forget_idle();
-        let (begun, mut told) = (Instant::now(), false);
-        while let Some(held) = self.holder().await? {
-            if self.settings.slot_wait.is_some_and(|wait| begun.elapsed() >= wait) {
-                return Err(held);
-            }
-            if !std::mem::replace(&mut told, true) {
-                tracing::warn!(%held, "waits for the replication slot");
-            }
-            tokio::time::sleep(HELD_RETRY).await;
-        }
-        Ok(())
+        let turn = self.turn().await;
+        self.waiting.set(None);
+        turn
     }
 
     async fn prepare(&self, spec: &SourceSpec, mode: PrepareMode, memo: Option<&str>) -> Result<crate::Prepared> {
         let needs = Needs::of(spec);
         let memo = memo.filter(|_| mode == PrepareMode::Resume).and_then(memo::Memo::read);
-        let (connections, provisioning) = (&self.connections, &self.provisioning);
-        let covered = prepare::prepare(connections, provisioning, &self.settings, needs, mode, memo.as_ref()).await?;
+        let (connections, provisioning, settings) = (&self.connections, &self.provisioning, &self.settings);
+        let covered =
+            prepare::prepare(connections, provisioning, settings, &self.waiting, needs, mode, memo.as_ref()).await?;
         let line = start_line::read_start_line(&self.connections).await?;
         let (coverage, turns) = Coverage::resume(covered, memo, line);
         let notices = turns.into_iter().map(|(table, turn)| watch::notice_of_the_past(table, turn, line)).collect();
         let memo = Some(coverage.memo().text());
         *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = Some(coverage);
         Ok(crate::Prepared { line, notices, memo })
+    }
+
+    async fn inspect(&self, mode: PrepareMode, memo: Option<&str>) -> Result<()> {
+        let memo = memo.filter(|_| mode == PrepareMode::Resume).and_then(memo::Memo::read);
+        let publication = memo.as_ref().and_then(memo::Memo::publication);
+        prepare::inspect(&self.connections, &self.settings, mode, publication).await
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        self.waiting.get()
     }
 
     async fn start_line(&self) -> Result<StartLine> {

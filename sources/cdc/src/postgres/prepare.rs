@@ -7,10 +7,10 @@ use millstream_core::{Result, SourceError};
 use millstream_postgres::provision::{Facts, Finding, Needs};
 use millstream_postgres::slot::{Slot, is_slot_name};
 use millstream_postgres::sqlx;
-use millstream_postgres::{Connections, PostgresProvisioning};
+use millstream_postgres::{Connections, PostgresProvisioning, classify};
 
-use super::PostgresCaptureSettings;
 use super::memo::{Memo, to_be_listed};
+use super::{PostgresCaptureSettings, Waiting};
 use crate::PrepareMode;
 
 /// How often we say what the making of the slot waits for.
@@ -28,33 +28,21 @@ pub(crate) async fn prepare(
     connections: &Connections,
     provisioning: &PostgresProvisioning,
     settings: &PostgresCaptureSettings,
+    waiting: &Waiting,
     needs: Needs,
     mode: PrepareMode,
     memo: Option<&Memo>,
 ) -> Result<Covered> {
-    let slot = &settings.slot;
-    if !is_slot_name(slot) {
-        return Err(SourceError::setup(format!("this is no name for a replication slot (slot={slot})"))
-            .with_remedy("use small letters, digits and underscores, at most 63"));
-    }
     // What can't go on is said before anything is changed.
-    if mode == PrepareMode::Resume {
-        resumable(connections, slot).await?;
-    }
+    usable(connections, settings, mode).await?;
     let facts = provisioning.facts(&needs).await?;
+    let publication = facts.publication.as_ref().map(|found| found.oid);
+    same_publication(settings, mode, memo.and_then(Memo::publication), publication)?;
     // A slot that is made now begins behind all that was attached.
     let is_made = !facts.server.has_slot || (mode == PrepareMode::StartOver && settings.manage.slot);
     let needs = if is_made { needs } else { with_listed(needs, memo, &facts) };
-    let publication = memo.and_then(|memo| memo.publication.as_ref()).map(|(oid, _)| *oid);
-    let is_another = |known: i64| facts.publication.as_ref().is_none_or(|found| found.oid != known);
-    if mode == PrepareMode::Resume && publication.is_some_and(is_another) {
-        return Err(publication_lost(&settings.publication));
-    }
-    let unmendable = |finding: &&Finding| {
-        !finding.advice && (finding.remedies.is_empty() || finding.remedies.iter().any(|remedy| !remedy.manageable))
-    };
     let found = refusable(provisioning.findings(&facts, &needs), mode);
-    if found.iter().any(|finding| unmendable(&finding)) {
+    if found.iter().any(Finding::is_in_the_way) {
         return Err(provisioning.refusal(&found).expect("something is wrong"));
     }
     let (facts, found) = provisioning.ensure(&needs).await?;
@@ -62,7 +50,7 @@ pub(crate) async fn prepare(
         return Err(refusal);
     }
     if mode != PrepareMode::Resume {
-        make(connections, settings, mode).await?;
+        make(connections, settings, waiting, mode).await?;
     }
     Ok(Covered { needs, facts, found })
 }
@@ -70,6 +58,73 @@ pub(crate) async fn prepare(
 fn with_listed(needs: Needs, memo: Option<&Memo>, facts: &Facts) -> Needs {
     let listed = to_be_listed(memo, &needs, facts);
     needs.with_listed(listed)
+}
+
+/// Whether the slot can be used as [`prepare`] would use it. Changes nothing.
+pub(crate) async fn inspect(
+    connections: &Connections,
+    settings: &PostgresCaptureSettings,
+    mode: PrepareMode,
+    publication: Option<i64>,
+) -> Result<()> {
+    usable(connections, settings, mode).await?;
+    if mode != PrepareMode::Resume || publication.is_none() {
+        return Ok(());
+    }
+    let mut lease = connections.get().await?;
+    let found: Option<i64> = sqlx::query_scalar("select oid::int8 from pg_publication where pubname = $1")
+        .bind(&settings.publication)
+        .fetch_optional(&mut *lease)
+        .await
+        .map_err(|error| classify("can't read the publication", error))?;
+    lease.keep();
+    same_publication(settings, mode, publication, found)
+}
+
+/// Refuses a slot that is not fit for what is to be done with it.
+async fn usable(connections: &Connections, settings: &PostgresCaptureSettings, mode: PrepareMode) -> Result<()> {
+    let slot = &settings.slot;
+    if !is_slot_name(slot) {
+        return Err(SourceError::setup(format!("this is no name for a replication slot (slot={slot})"))
+            .with_remedy("use small letters, digits and underscores, at most 63"));
+    }
+    let Some(found) = read(connections, slot).await? else {
+        return match mode {
+            PrepareMode::Resume => Err(SourceError::gap(format!("the replication slot is gone (slot={slot})"))
+                .with_remedy("fill the indexes again (on_gap: backfill)")),
+            _ => Ok(()),
+        };
+    };
+    match (found.lost(), mode) {
+        (Some(why), PrepareMode::Resume) => {
+            Err(SourceError::gap(why).with_remedy("fill the indexes again (on_gap: backfill)"))
+        }
+        (Some(why), PrepareMode::Create) => {
+            foreign(connections, &found)?;
+            Err(SourceError::gap(why).with_remedy(made_anew(slot)))
+        }
+        _ => foreign(connections, &found),
+    }
+}
+
+/// Refuses a publication that is another one than it was.
+fn same_publication(
+    settings: &PostgresCaptureSettings,
+    mode: PrepareMode,
+    known: Option<i64>,
+    found: Option<i64>,
+) -> Result<()> {
+    if mode == PrepareMode::Resume && known.is_some_and(|known| found != Some(known)) {
+        return Err(publication_lost(&settings.publication));
+    }
+    Ok(())
+}
+
+/// The statements that put a new slot in place of one.
+fn made_anew(slot: &str) -> String {
+    format!(
+        "SELECT pg_drop_replication_slot('{slot}'); SELECT pg_create_logical_replication_slot('{slot}', 'pgoutput');"
+    )
 }
 
 /// The log is decoded by the catalog of its own time: what was written before a publication was made can't be told by it.
@@ -92,17 +147,6 @@ async fn read(connections: &Connections, name: &str) -> Result<Option<Slot>> {
     Ok(slot)
 }
 
-async fn resumable(connections: &Connections, name: &str) -> Result<()> {
-    let Some(slot) = read(connections, name).await? else {
-        return Err(SourceError::gap(format!("the replication slot is gone (slot={name})"))
-            .with_remedy("fill the indexes again (on_gap: backfill)"));
-    };
-    if let Some(why) = slot.lost() {
-        return Err(SourceError::gap(why).with_remedy("fill the indexes again (on_gap: backfill)"));
-    }
-    foreign(connections, &slot)
-}
-
 fn foreign(connections: &Connections, slot: &Slot) -> Result<()> {
     match slot.foreign(&connections.settings().database) {
         Some(why) => Err(SourceError::setup(why).with_remedy("name another slot in the configuration")),
@@ -111,34 +155,40 @@ fn foreign(connections: &Connections, slot: &Slot) -> Result<()> {
 }
 
 /// Makes the slot where there is none; replaces one that is lost if everything is filled again anyway.
-async fn make(connections: &Connections, settings: &PostgresCaptureSettings, mode: PrepareMode) -> Result<()> {
+async fn make(
+    connections: &Connections,
+    settings: &PostgresCaptureSettings,
+    waiting: &Waiting,
+    mode: PrepareMode,
+) -> Result<()> {
     let name = &settings.slot;
-    let create = format!("SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')");
     if let Some(slot) = read(connections, name).await? {
         foreign(connections, &slot)?;
         let replaced = (mode == PrepareMode::StartOver && settings.manage.slot)
             .then(|| format!("the replication slot is made anew (slot={name})"));
         let Some(why) = slot.lost().or(replaced) else { return Ok(()) };
-        let drop = format!("SELECT pg_drop_replication_slot('{name}'); {create};");
         if mode == PrepareMode::Create {
-            return Err(SourceError::gap(why).with_remedy(drop));
+            return Err(SourceError::gap(why).with_remedy(made_anew(name)));
         }
         if !settings.manage.slot {
-            return Err(SourceError::setup(why).with_remedy(drop));
+            return Err(SourceError::setup(why).with_remedy(made_anew(name)));
         }
         let mut lease = connections.get().await?;
         Slot::drop(&mut lease, name, settings.slot_wait).await?;
         lease.keep();
     } else if !settings.manage.slot {
         return Err(SourceError::setup(format!("the replication slot is not there (slot={name})"))
-            .with_remedy(format!("{create};")));
+            .with_remedy(format!("SELECT pg_create_logical_replication_slot('{name}', 'pgoutput');")));
     }
     let mut lease = connections.get().await?;
     {
         let created = Box::pin(Slot::create(&mut lease, name));
-        let waited = Box::pin(name_what_is_waited_for(connections));
+        let waited = Box::pin(name_what_is_waited_for(connections, waiting));
         match select(created, waited).await {
-            Either::Left((created, _)) => created?,
+            Either::Left((created, _)) => {
+                waiting.set(None);
+                created?;
+            }
             Either::Right((never, _)) => match never {},
         }
     }
@@ -148,7 +198,7 @@ async fn make(connections: &Connections, settings: &PostgresCaptureSettings, mod
 }
 
 /// A slot comes into being once every transaction that was open has ended: says which, over and over.
-async fn name_what_is_waited_for(connections: &Connections) -> std::convert::Infallible {
+async fn name_what_is_waited_for(connections: &Connections, waiting: &Waiting) -> std::convert::Infallible {
     loop {
         tokio::time::sleep(SLOT_PATIENCE).await;
         let Ok(mut lease) = connections.get().await else { continue };
@@ -160,6 +210,7 @@ async fn name_what_is_waited_for(connections: &Connections) -> std::convert::Inf
         .await;
         if let Ok(open) = open {
             lease.keep();
+            waiting.set(Some(format!("the replication slot waits for open transactions to end: {}", open.join(", "))));
             tracing::warn!(waiting_for = ?open, "the replication slot waits for open transactions to end");
         }
     }

@@ -1,7 +1,7 @@
 use bytes::{Buf, Bytes};
 use md5::{Digest, Md5};
-use millstream_core::{Result, SourceError};
-use millstream_postgres::{PostgresSettings, kind_of_sqlstate, startup_options};
+use millstream_core::{Result, SourceError, SourceErrorKind};
+use millstream_postgres::{PostgresSettings, kind_of_sqlstate, quote, startup_options};
 use pgwire_replication::PgWireError;
 use pgwire_replication::auth::ScramClient;
 use pgwire_replication::protocol::framing::{
@@ -51,6 +51,11 @@ impl Session {
         write_startup_message(&mut session.socket, PROTOCOL, &parameters).await.map_err(wire_error)?;
         session.authenticate(settings).await.map_err(|error| {
             let (user, host, port) = (&settings.user, &settings.host, settings.port);
+            let may_not = error.kind() == SourceErrorKind::Setup && error.to_string().contains("sqlstate=42501");
+            let error = match may_not {
+                true => error.with_remedy(format!("ALTER ROLE {} REPLICATION;", quote::ident(user))),
+                false => error,
+            };
             error.context(format!("can't open a replication session (host={host}, port={port}, user={user})"))
         })?;
         Ok(session)
