@@ -1,7 +1,8 @@
 //! Document ids back into keys.
 
-use millstream_core::{Result, SourceError};
-use millstream_model::{KeyColumns, RowKey, Text};
+use millstream_core::{ColumnInfo, Result, SourceError};
+use millstream_model::{KeyColumns, QualifiedTable, RowKey, Text};
+use millstream_postgres::{classify, sqlx};
 
 /// The key that an id spells.
 pub(super) fn from_id(columns: &KeyColumns, id: &str) -> Result<RowKey> {
@@ -16,6 +17,16 @@ pub(super) fn from_id(columns: &KeyColumns, id: &str) -> Result<RowKey> {
             .with_remedy("join the parts by ':', with '%' as %25 and ':' as %3A inside them"));
     }
     Ok(RowKey::new(columns.clone(), values))
+}
+
+/// What a part of an id that its column's type does not take is told.
+pub(super) fn refused(table: &QualifiedTable, column: &ColumnInfo, value: &str, error: sqlx::Error) -> SourceError {
+    let (name, native) = (&column.name, &column.native_type);
+    let code = error.as_database_error().and_then(|error| error.code()).unwrap_or_default();
+    match code.starts_with("22") {
+        true => SourceError::query(format!("`{value}` is no {native}, as the key column `{name}` of {table} holds")),
+        false => classify("can't look at the key", error),
+    }
 }
 
 #[cfg(test)]

@@ -30,7 +30,8 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 use millstream_core::{Diagnostic, IndexSpec, Result, SourceError, SourceSpec};
 use millstream_model::{ChangedRow, IndexName, RowKey};
-use millstream_postgres::{Connections, Lease, classify, sqlx};
+use millstream_postgres::sqlx::{self, AssertSqlSafe};
+use millstream_postgres::{Connections, Lease, classify};
 
 use self::plan::IndexPlan;
 use self::plans::{Lookup, Plans};
@@ -83,9 +84,22 @@ impl PostgresDocuments {
     /// The key that a document's id spells: the inverse of [`RowKey::to_id`].
     ///
     /// # Errors
-    /// When the id has not as many parts as the key, or the source can't be asked.
+    /// When the id has not as many parts as the key, a part is no value of its column's type, or the source can't be asked.
     pub async fn key_from_id(&self, index: &IndexName, id: &str) -> Result<RowKey> {
-        key::from_id(&self.plan(index).await?.queries()?.key.columns, id)
+        let plan = self.plan(index).await?;
+        let key = key::from_id(&plan.queries()?.key.columns, id)?;
+        let table = &self.index(index)?.schema.table;
+        let mut lease = self.lease().await?;
+        for (column, value) in key.iter() {
+            let info =
+                plan.catalog.table(table).and_then(|info| info.columns.iter().find(|info| &*info.name == column));
+            let Some(info) = info else { continue };
+            let cast = AssertSqlSafe(format!("select ($1::text::{}) is null", types::cast_type(info)));
+            let cast = sqlx::query(cast).bind(value).execute(&mut *lease).await;
+            cast.map_err(|error| key::refused(table, info, value, error))?;
+        }
+        lease.keep();
+        Ok(key)
     }
 
     fn index(&self, index: &IndexName) -> Result<&IndexSpec> {
