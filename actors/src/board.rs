@@ -20,7 +20,7 @@ pub struct Board {
     confirmed: AtomicU64,
     sinks_failing: AtomicU64,
     indexes: Mutex<BTreeMap<IndexName, IndexStatus>>,
-    last_error: Mutex<Option<String>>,
+    last_error: Mutex<Option<(String, Instant)>>,
 }
 
 /// One index, for people.
@@ -31,7 +31,7 @@ pub struct IndexStatus {
     pub state: &'static str,
     /// Why it is not live, what a wait is for, or what mends it.
     pub detail: Option<String>,
-    /// Rows that the backfill has done; durable ones only.
+    /// Rows that the backfill has done, or the last one of this process did; durable ones only.
     pub rows_done: u64,
     /// Rows that it expects, as the source estimates them.
     pub rows_expected: Option<u64>,
@@ -73,6 +73,11 @@ impl Board {
     /// Tells of an index.
     pub fn set_index(&self, index: &IndexName, status: IndexStatus) {
         self.indexes.lock().unwrap_or_else(PoisonError::into_inner).insert(index.clone(), status);
+    }
+
+    /// What was told last of one index.
+    pub fn index(&self, index: &IndexName) -> Option<IndexStatus> {
+        self.indexes.lock().unwrap_or_else(PoisonError::into_inner).get(index).cloned()
     }
 
     /// What was told last of each index.
@@ -135,11 +140,12 @@ impl Board {
 
     /// Tells of an error; the last one is shown.
     pub fn set_error(&self, error: impl std::fmt::Display) {
-        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some((error.to_string(), Instant::now()));
     }
 
-    /// The last error that was told.
-    pub fn last_error(&self) -> Option<String> {
-        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The last error that was told, and how long ago that was.
+    pub fn last_error(&self) -> Option<(String, Duration)> {
+        let last = self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        last.map(|(error, at)| (error, at.elapsed()))
     }
 }

@@ -20,6 +20,9 @@ use crate::{
     TicketPrinter, Touch, TouchBatch, Versions,
 };
 
+/// How often a filling logs how far it is.
+const LOG_EVERY: Duration = Duration::from_secs(10);
+
 /// How often an index that waits for old transactions asks whether they have ended.
 const READY_EVERY: Duration = Duration::from_millis(100);
 
@@ -101,6 +104,7 @@ pub(crate) struct Fill {
     status: IndexStatus,
     started: Instant,
     saved: Instant,
+    logged: Instant,
 }
 
 impl Fill {
@@ -122,6 +126,7 @@ impl Fill {
             status,
             started: now,
             saved: now,
+            logged: now,
         }
     }
 
@@ -152,14 +157,26 @@ impl Fill {
         let expected = self.status.rows_expected.unwrap_or(0) as f64;
         self.parts.meters.of_index(&self.parts.mapping.index).backfill_expected.set(expected);
         self.started = Instant::now();
+        self.logged = self.started;
+        let resumed = matches!(self.plan.resume, Some(Some(_)));
+        let rows_expected = self.status.rows_expected;
+        tracing::info!(index = %self.parts.mapping.index, rows_expected, resumed, "filling begins");
         self.tell("backfilling", None);
         let complete = self.scan().await?;
         self.settle_all().await;
         if !complete {
             self.save_cursor().await;
+            tracing::info!(index = %self.parts.mapping.index, rows = self.status.rows_done, "filling was stopped");
             return Ok(false);
         }
-        Ok(self.finish().await)
+        let (rows, seconds) = (self.status.rows_done, self.started.elapsed().as_secs_f64());
+        let finished = self.finish().await;
+        if finished {
+            // The figures that stay.
+            self.tell("backfilling", None);
+            tracing::info!(index = %self.parts.mapping.index, rows, seconds, "filling has ended: the index is live");
+        }
+        Ok(finished)
     }
 
     /// Waits until every transaction that was open at the start line has ended. False when stopped.
@@ -283,6 +300,11 @@ impl Fill {
         if moved && self.saved.elapsed() >= self.parts.settings.confirm_every {
             self.save_cursor().await;
             self.tell("backfilling", None);
+        }
+        if moved && self.logged.elapsed() >= LOG_EVERY {
+            self.logged = Instant::now();
+            let IndexStatus { rows_done, rows_expected, eta_seconds, .. } = self.status;
+            tracing::info!(index = %self.parts.mapping.index, rows_done, rows_expected, eta_seconds, "filling");
         }
     }
 

@@ -207,6 +207,7 @@ impl IndexActor {
             return self.give_up(reason).await;
         }
         if start.needs.is_empty() {
+            tracing::info!(index = %self.name, "the index is live");
             self.tell("live", None);
         } else {
             self.start_filling(plan);
@@ -402,6 +403,7 @@ impl IndexActor {
     async fn filled(&mut self, end: FillEnd) {
         self.filling = None;
         match end {
+            // Its figures stay, as the filling told them.
             FillEnd::Complete if self.plan.is_none() => self.tell("live", None),
             FillEnd::Complete => {}
             FillEnd::Stopped(plan) => self.keep(plan),
@@ -454,7 +456,10 @@ impl IndexActor {
     }
 
     fn tell(&self, state: &'static str, detail: Option<String>) {
-        self.parts.fill.tell(IndexStatus::of(state, detail));
+        // How many rows its last filling did is worth knowing afterwards.
+        let figures = self.parts.fill.board.index(&self.name).filter(|_| state != "waiting");
+        let (rows_done, rows_expected) = figures.map_or((0, None), |status| (status.rows_done, status.rows_expected));
+        self.parts.fill.tell(IndexStatus { rows_done, rows_expected, ..IndexStatus::of(state, detail) });
     }
 }
 

@@ -11,6 +11,7 @@ mod board;
 mod builder;
 mod capture;
 mod dead_letter;
+mod describe;
 mod faults;
 mod fill;
 mod gate;

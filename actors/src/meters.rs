@@ -102,6 +102,7 @@ impl Meters {
         sinks: impl IntoIterator<Item = &'a str>,
     ) -> Self {
         let engine: Arc<str> = engine.into();
+        crate::describe::describe();
         zero_rare(&engine);
         let label = || engine.to_string();
         let captured =

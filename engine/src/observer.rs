@@ -128,9 +128,10 @@ pub(crate) fn measure(meters: &Meters, lag: &Lag) {
         let value = if slot.status == status { 1.0 } else { 0.0 };
         gauge!("millstream_slot_wal_status", "engine" => label(), "kind" => status).set(value);
     }
-    if let Some(safe) = slot.safe_bytes {
-        gauge!("millstream_slot_safe_bytes", "engine" => label()).set(safe as f64);
-    }
+    // Without a limit the server keeps all of it; what is lost has none left.
+    let without = if slot.status == "lost" { 0.0 } else { f64::INFINITY };
+    let safe = slot.safe_bytes.map_or(without, |safe| safe as f64);
+    gauge!("millstream_slot_safe_bytes", "engine" => label()).set(safe);
     if let Some(restart) = slot.restart {
         gauge!("millstream_slot_restart_position", "engine" => label()).set(restart.0 as f64);
     }

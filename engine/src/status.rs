@@ -43,6 +43,8 @@ pub struct EngineStatus {
     pub name: String,
     /// What it is doing.
     pub state: EngineState,
+    /// What it waits for, in a sentence: another process to give up the slot, open transactions to end.
+    pub detail: Option<String>,
     /// Runs that have failed and been started again.
     pub restarts: u64,
     /// True when a sink fails at present.
@@ -73,6 +75,8 @@ pub struct EngineStatus {
     pub dead_letters_open: usize,
     /// What went wrong last.
     pub last_error: Option<String>,
+    /// Seconds since then: an error long past is most likely mended.
+    pub last_error_seconds: Option<f64>,
 }
 
 /// Puts the snapshot together from what the parts tell.
@@ -131,9 +135,11 @@ impl StatusBook {
         let failing = board.sinks_failing();
         let names = parts.sinks.iter().enumerate().filter(|(number, _)| failing.contains(*number));
         let channels = run.depths.as_ref().map(|depths| depths()).unwrap_or_default();
+        let (last_error, last_error_age) = board.last_error().unzip();
         EngineStatus {
             name: parts.name.to_string(),
             state: run.state,
+            detail: parts.capture.waits_for(),
             restarts: run.restarts,
             degraded: !failing.is_empty(),
             limiting_stage: limiting_stage(&channels),
@@ -147,7 +153,8 @@ impl StatusBook {
             lag_bytes: run.lag.as_ref().and_then(|lag| lag.confirmed_bytes),
             heartbeat_seconds: run.heartbeat.map(|age| age.as_secs_f64()),
             dead_letters_open: run.dead_letters_open.as_ref().map_or(0, |open| open()),
-            last_error: board.last_error(),
+            last_error,
+            last_error_seconds: last_error_age.map(|age| age.as_secs_f64()),
             channels,
         }
     }

@@ -6,6 +6,9 @@ use serde_json::Value;
 pub fn describe(status: &Value) -> String {
     let mut text = format!("{}: {}", word(status, "name"), word(status, "state"));
     let mut add = |part: std::fmt::Arguments<'_>| text.write_fmt(part).expect("a string takes anything");
+    if let Some(detail) = status["detail"].as_str() {
+        add(format_args!(" ({detail})"));
+    }
     if let Some(restarts) = status["restarts"].as_u64().filter(|restarts| *restarts > 0) {
         add(format_args!(", started again {restarts} times"));
     }
@@ -14,8 +17,10 @@ pub fn describe(status: &Value) -> String {
     }
     for (name, index) in status["indexes"].as_object().into_iter().flatten() {
         add(format_args!("\nindex {name}: {}", word(index, "state")));
-        if index["state"] == "backfilling" {
-            add(format_args!("{}", progress(index)));
+        match index["rows_done"].as_u64() {
+            Some(_) if index["state"] == "backfilling" => add(format_args!("{}", progress(index))),
+            Some(rows @ 1..) => add(format_args!(", filled with {rows} rows")),
+            _ => {}
         }
         if let Some(detail) = index["detail"].as_str() {
             add(format_args!(" ({detail})"));
@@ -40,7 +45,8 @@ pub fn describe(status: &Value) -> String {
         add(format_args!("\n{open} documents in the dead letters"));
     }
     if let Some(error) = status["last_error"].as_str() {
-        add(format_args!("\nlast error: {error}"));
+        let ago = status["last_error_seconds"].as_f64().map(|seconds| format!(", {seconds:.0} s ago"));
+        add(format_args!("\nlast error{}: {error}", ago.unwrap_or_default()));
     }
     text
 }
@@ -63,23 +69,23 @@ mod tests {
     #[test]
     fn a_status_is_told_in_lines() {
         let status = serde_json::json!({
-            "name": "shop", "state": "running", "restarts": 2, "limiting_stage": "build",
+            "name": "shop", "state": "starting", "detail": "waits for the slot", "restarts": 2, "limiting_stage": "build",
             "indexes": {
-                "orders": { "state": "live", "detail": null },
+                "orders": { "state": "live", "detail": null, "rows_done": 7 },
                 "users": { "state": "backfilling", "rows_done": 10, "rows_expected": 40, "eta_seconds": 3 },
             },
             "sinks_failing": ["audit"], "confirmed": "0/16B3748", "lag_bytes": 120, "heartbeat_seconds": 0.0123,
-            "tickets_open": 3, "oldest_ticket_seconds": 1.25, "dead_letters_open": 1, "last_error": "source: gone",
+            "tickets_open": 3, "oldest_ticket_seconds": 1.25, "dead_letters_open": 1, "last_error": "source: gone", "last_error_seconds": 75.2,
         });
-        let expected = "shop: running, started again 2 times, limited by build\n\
-            index orders: live\n\
+        let expected = "shop: starting (waits for the slot), started again 2 times, limited by build\n\
+            index orders: live, filled with 7 rows\n\
             index users: backfilling, 10 of about 40 rows, 3 s left\n\
             sink audit: failing\n\
             confirmed 0/16B3748, 120 bytes behind\n\
             heartbeat 0.012 s\n\
             3 change batches under way, the oldest for 1.2 s\n\
             1 documents in the dead letters\n\
-            last error: source: gone";
+            last error, 75 s ago: source: gone";
         assert_eq!(describe(&status), expected);
         assert_eq!(describe(&serde_json::json!({})), "?: ?");
     }
