@@ -1,5 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use millstream_actors::{Board, Faults, Settings, SinkSet};
 use millstream_cdc::ChangeCapture;
@@ -198,6 +198,7 @@ impl EngineBuilder {
             faults: self.faults,
             board: Arc::new(Board::default()),
             seed: self.seed,
+            told: Mutex::default(),
         }))
     }
 }

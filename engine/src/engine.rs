@@ -8,8 +8,9 @@ use millstream_model::IndexName;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::builder::EngineBuilder;
+use crate::builder::{EngineBuilder, OnGap};
 use crate::error::{Drained, EndReason, StartError};
+use crate::finding::Finding;
 use crate::parts::Parts;
 use crate::status::{EngineState, EngineStatus, StatusBook};
 use crate::supervisor::{Control, Desks, Supervisor};
@@ -34,6 +35,43 @@ impl Engine {
 
     pub(crate) fn new(parts: Parts) -> Self {
         Self { parts }
+    }
+
+    /// What keeps it from starting beside what its source's own check tells, and what a start would do by itself: whether the sinks
+    /// can be written, and whether the source goes on where they left it. Changes nothing.
+    ///
+    /// # Errors
+    /// When the source can't be asked.
+    pub async fn check(&self) -> Result<Vec<Finding>, StartError> {
+        self.look(true).await
+    }
+
+    /// The same, asking the source only if it will answer.
+    pub(crate) async fn look(&self, ask_source: bool) -> Result<Vec<Finding>, StartError> {
+        let parts = &self.parts;
+        let (progress, refused) = start::look_at_sinks(parts).await;
+        let mut found: Vec<Finding> = refused.iter().map(Finding::of_sink).collect();
+        // Without all of the progress nobody knows what is gone on from.
+        if !ask_source || progress.len() < parts.sinks.len() {
+            return Ok(found);
+        }
+        found.extend(start::changed(parts, &progress).into_iter().map(Finding::of_refill));
+        let looked = match start::outlook(parts, &progress).await {
+            Ok(outlook) => {
+                found.extend(outlook.gap.as_deref().map(Finding::of_answered_gap));
+                parts.capture.inspect(outlook.mode, start::memo(&progress).as_deref()).await
+            }
+            Err(error) => Err(error),
+        };
+        match looked {
+            Err(error) if error.kind() == SourceErrorKind::Connection => return Err(error.into()),
+            Err(error) if error.kind() == SourceErrorKind::Gap && parts.on_gap == OnGap::Backfill => {
+                found.push(Finding::of_answered_gap(&error.to_string()));
+            }
+            Err(error) => found.push(Finding::of_source(&error)),
+            Ok(()) => {}
+        }
+        Ok(found)
     }
 
     /// Starts it, once its indexes are held against the source. Metrics go to the recorder that is installed now.

@@ -36,6 +36,9 @@ pub enum StartError {
     /// The source refuses.
     #[error("source: {0}")]
     Source(#[from] SourceError),
+    /// A part of it can't be used.
+    #[error(transparent)]
+    Build(#[from] BuildError),
     /// A sink, or what keeps its progress, refuses.
     #[error("sink {name}: {error}")]
     Sink {

@@ -11,6 +11,7 @@ mod builder;
 mod check;
 mod engine;
 mod error;
+mod finding;
 mod from_config;
 mod observer;
 mod parts;
@@ -27,10 +28,9 @@ pub mod postgres;
 
 pub use async_trait::async_trait;
 pub use builder::{EngineBuilder, OnError, OnGap, Source, SourceParts};
-#[cfg(feature = "postgres")]
-pub use check::Finding;
 pub use engine::{Engine, Handle};
 pub use error::{BuildError, Drained, EndReason, StartError};
+pub use finding::Finding;
 #[doc(hidden)]
 pub use millstream_actors::Faults;
 pub use millstream_actors::{Failure, IndexStatus, Settings, StageDepth};

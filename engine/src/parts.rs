@@ -1,9 +1,9 @@
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_actors::{Board, Faults, Settings};
 use millstream_cdc::ChangeCapture;
-use millstream_core::SourceSpec;
+use millstream_core::{Diagnostic, SourceSpec};
 use millstream_document::DocumentBuilder;
 use millstream_model::IndexName;
 use millstream_sinks::{DeadLetters, ProgressStore, Sink, async_trait};
@@ -25,6 +25,15 @@ pub(crate) struct Parts {
     pub board: Arc<Board>,
     /// Seeds the jitter of waits.
     pub seed: u64,
+    /// The warnings that were logged.
+    pub told: Mutex<BTreeSet<String>>,
+}
+
+impl Parts {
+    /// True for a diagnostic that was not logged yet.
+    pub fn is_new(&self, diagnostic: &Diagnostic) -> bool {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(diagnostic.to_string())
+    }
 }
 
 /// One sink, and where its progress is kept when it keeps none itself.
@@ -53,6 +62,13 @@ impl ProgressStore for Own {
     async fn load(&self) -> millstream_sinks::Result<Option<millstream_sinks::Progress>> {
         match self.0.progress() {
             Some(store) => store.load().await,
+            None => Ok(None),
+        }
+    }
+
+    async fn peek(&self) -> millstream_sinks::Result<Option<millstream_sinks::Progress>> {
+        match self.0.progress() {
+            Some(store) => store.peek().await,
             None => Ok(None),
         }
     }

@@ -6,7 +6,7 @@ use millstream_core::{Diagnostic, SourceError, SourceErrorKind};
 use millstream_model::{
     Epoch, Generation, IndexMapping, IndexName, KeyColumns, QualifiedTable, RowKey, SourcePoint, Text,
 };
-use millstream_sinks::{FillState, IndexProgress, Progress, SinkErrorKind};
+use millstream_sinks::{FillState, IndexProgress, Progress, SinkError, SinkErrorKind};
 
 use crate::builder::OnGap;
 use crate::error::StartError;
@@ -21,7 +21,40 @@ pub(crate) struct Begun {
     pub mappings: BTreeMap<IndexName, IndexMapping>,
 }
 
-/// Holds the indexes against the source. Those that were never filled must agree with it.
+/// Looks at every sink, at what it keeps of its progress, and at the dead letters: what each would refuse, and the progress.
+/// Changes nothing.
+pub(crate) async fn look_at_sinks(parts: &Parts) -> (Vec<SinkProgress>, Vec<StartError>) {
+    let mappings = parts.spec.index_mappings();
+    let (mut progress, mut refused) = (Vec::new(), Vec::new());
+    for part in &parts.sinks {
+        let (name, store) = (part.name.to_string(), part.progress());
+        let kept = match part.sink.inspect(&mappings).await {
+            Ok(()) => store.peek().await,
+            Err(error) => Err(error),
+        };
+        match kept.and_then(known_format) {
+            Ok(kept) => progress.push(SinkProgress { name, store, progress: kept }),
+            Err(error) => refused.push(StartError::Sink { name, error }),
+        }
+    }
+    let letters = match parts.dead_letters.inspect().await {
+        Ok(()) => parts.dead_letters.open().await.map(drop),
+        Err(error) => Err(error),
+    };
+    refused.extend(letters.err().map(|error| StartError::Sink { name: "dead letters".to_owned(), error }));
+    (progress, refused)
+}
+
+fn known_format(progress: Option<Progress>) -> millstream_sinks::Result<Progress> {
+    let progress = progress.unwrap_or_default();
+    let (found, known) = (progress.format, Progress::FORMAT);
+    if found <= known {
+        return Ok(progress);
+    }
+    Err(SinkError::setup(format!("progress was written by a newer version (format={found}, known={known})")))
+}
+
+/// Holds the indexes against the source. Those that were never filled must agree with it. Warnings are logged once an engine.
 pub(crate) async fn validate(
     parts: &Parts,
     progress: &[SinkProgress],
@@ -30,11 +63,12 @@ pub(crate) async fn validate(
     for index in parts.spec.indexes() {
         let found = parts.documents.inspect(&index.name).await?;
         let was_filled = !of_index(progress, &index.name).is_empty();
-        for diagnostic in found {
+        for diagnostic in found.into_iter().map(|found| parts.spec.located(found)) {
             match (diagnostic.is_error(), was_filled) {
                 (true, true) => drop(down.entry(index.name.clone()).or_insert(diagnostic)),
                 (true, false) => invalid.push(diagnostic),
-                (false, _) => tracing::warn!("{diagnostic}"),
+                (false, _) if parts.is_new(&diagnostic) => tracing::warn!("{diagnostic}"),
+                (false, _) => {}
             }
         }
     }
@@ -44,18 +78,18 @@ pub(crate) async fn validate(
 /// What can be said before the first run: an engine that can't work is refused at once. What another process has is its own:
 /// then that is for the run to find out, when its turn comes.
 pub(crate) async fn look(parts: &Parts) -> Result<(), StartError> {
-    let progress = load(parts).await;
-    for part in &parts.sinks {
-        // Not kept open: this may be a standby for long.
-        let _ = part.sink.close().await;
-    }
-    match progress {
-        Err(StartError::Sink { name, error }) if error.kind() == SinkErrorKind::Held => {
-            tracing::warn!(sink = name, %error, "another process is at work");
-            Ok(())
+    let (progress, refused) = look_at_sinks(parts).await;
+    let mut is_held = false;
+    for refusal in refused {
+        match refusal {
+            StartError::Sink { name, error } if error.kind() == SinkErrorKind::Held => {
+                tracing::warn!(sink = name, %error, "another process is at work");
+                is_held = true;
+            }
+            refusal => return Err(refusal),
         }
-        progress => validate(parts, &progress?).await.map(|_| ()),
     }
+    if is_held { Ok(()) } else { validate(parts, &progress).await.map(|_| ()) }
 }
 
 /// Prepares sinks and source in the order in which they depend on each other: what the sinks keep decides what the source may do.
@@ -64,9 +98,11 @@ pub(crate) async fn begin(parts: &Parts) -> Result<Begun, StartError> {
     prepare_sinks(parts, &mappings).await?;
     let mut progress = load(parts).await?;
     let down = validate(parts, &progress).await?;
-    let identity = parts.capture.identity().await?;
-    let mode = mode(parts, &identity, &mut progress)?;
-    let memo = progress.iter().find_map(|sink| sink.progress.memo.clone());
+    let Outlook { mode, gap } = outlook(parts, &progress).await?;
+    if let Some(reason) = gap {
+        forget(&mut progress, &reason);
+    }
+    let memo = memo(&progress);
     let prepared = match parts.capture.prepare(&parts.spec, mode, memo.as_deref()).await {
         Err(error) if error.kind() == SourceErrorKind::Gap && parts.on_gap == OnGap::Backfill => {
             forget(&mut progress, &error.to_string());
@@ -125,22 +161,29 @@ pub(crate) async fn load(parts: &Parts) -> Result<Vec<SinkProgress>, StartError>
     for part in &parts.sinks {
         let store = part.progress();
         let name = part.name.to_string();
-        let progress = match store.load().await {
-            Ok(progress) => progress.unwrap_or_default(),
+        let progress = match store.load().await.and_then(known_format) {
+            Ok(progress) => progress,
             Err(error) => return Err(StartError::Sink { name, error }),
         };
-        if progress.format > Progress::FORMAT {
-            let (found, known) = (progress.format, Progress::FORMAT);
-            let message = format!("progress was written by a newer version (format={found}, known={known})");
-            return Err(StartError::Sink { name, error: millstream_sinks::SinkError::setup(message) });
-        }
         all.push(SinkProgress { name, store, progress });
     }
     Ok(all)
 }
 
-/// Whether the source goes on where we left it (P16), and what `prepare` may do.
-fn mode(parts: &Parts, identity: &SourceIdentity, progress: &mut [SinkProgress]) -> Result<PrepareMode, StartError> {
+/// How a run would begin.
+pub(crate) struct Outlook {
+    /// What `prepare` may do.
+    pub mode: PrepareMode,
+    /// Why every index is filled again, if so: the source does not go on where it was left.
+    pub gap: Option<String>,
+}
+
+/// Whether the source goes on where we left it (P16), and what `prepare` may do. Changes nothing.
+///
+/// # Errors
+/// When it does not, and policy says to stop.
+pub(crate) async fn outlook(parts: &Parts, progress: &[SinkProgress]) -> Result<Outlook, SourceError> {
+    let identity = parts.capture.identity().await?;
     let filled = |sink: &&SinkProgress| {
         sink.progress.indexes.values().any(|index| !matches!(index.state, FillState::NeedsBackfill(_)))
     };
@@ -155,15 +198,30 @@ fn mode(parts: &Parts, identity: &SourceIdentity, progress: &mut [SinkProgress])
         let is_known = |sink: &SinkProgress| sink.progress.source.is_some() && !sink.progress.indexes.is_empty();
         let goes_on = !saved.is_empty() || (identity.durable.is_some() && progress.iter().any(is_known));
         let mode = if goes_on { PrepareMode::Resume } else { PrepareMode::Create };
-        return Ok(if identity.lost.is_some() { PrepareMode::StartOver } else { mode });
+        return Ok(Outlook { mode: if identity.lost.is_some() { PrepareMode::StartOver } else { mode }, gap: None });
     };
-    if parts.on_gap == OnGap::Stop {
-        return Err(SourceError::gap(reason)
-            .with_remedy("set on_gap to backfill to fill every index again, or bring the expected source back")
-            .into());
+    match parts.on_gap {
+        OnGap::Stop => Err(SourceError::gap(reason)
+            .with_remedy("set on_gap to backfill to fill every index again, or bring the expected source back")),
+        OnGap::Backfill => Ok(Outlook { mode: PrepareMode::StartOver, gap: Some(reason) }),
     }
-    forget(progress, &reason);
-    Ok(PrepareMode::StartOver)
+}
+
+/// What the capture asked to be given back.
+pub(crate) fn memo(progress: &[SinkProgress]) -> Option<String> {
+    progress.iter().find_map(|sink| sink.progress.memo.clone())
+}
+
+/// The indexes that were filled and must be filled again by another schema or mapping.
+pub(crate) fn changed(parts: &Parts, progress: &[SinkProgress]) -> Vec<IndexName> {
+    let mappings = parts.spec.index_mappings();
+    let is_changed = |mapping: &&IndexMapping| {
+        of_index(progress, &mapping.index).values().any(|kept| {
+            !matches!(kept.state, FillState::NeedsBackfill(_))
+                && matches!(effective_state(kept, mapping), FillState::NeedsBackfill(_))
+        })
+    };
+    mappings.iter().filter(is_changed).map(|mapping| mapping.index.clone()).collect()
 }
 
 /// The source does not go on where it was left, and policy says to fill again.

@@ -55,6 +55,7 @@ pub(crate) struct Supervisor {
     desks: Desks,
     waits: Waits,
     failures: u32,
+    restarts: u64,
 }
 
 /// How one run ended.
@@ -74,6 +75,7 @@ impl From<StartError> for RunEnd {
             StartError::Invalid(diagnostics) => Self::Invalid(diagnostics),
             StartError::Source(error) => Self::Failed(error.into()),
             StartError::Sink { name, error } => Self::Failed(Failure::Sink { name, error }),
+            StartError::Build(error) => Self::Failed(SourceError::setup(error.to_string()).into()),
         }
     }
 }
@@ -87,7 +89,7 @@ impl Supervisor {
         desks: Desks,
         waits: Waits,
     ) -> Self {
-        Self { parts, meters, book, control, desks, waits, failures: 0 }
+        Self { parts, meters, book, control, desks, waits, failures: 0, restarts: 0 }
     }
 
     /// Runs until the host asks to stop or a new run can't help.
@@ -114,7 +116,8 @@ impl Supervisor {
             if (failure.is_permanent() && !is_answered)
                 || self.parts.settings.restarts_max.is_some_and(|most| self.failures > most)
             {
-                tracing::error!(error = %failure, "the engine has ended");
+                // The host is told why, and says so once.
+                tracing::debug!(error = %failure, "the engine has ended");
                 break EndReason::Failed(failure);
             }
             if got_on {
@@ -126,6 +129,7 @@ impl Supervisor {
             if self.control.shutdown.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
                 break EndReason::Shutdown(Drained::Aborted);
             }
+            self.restarts += 1;
             self.book.update(&self.parts, |run| run.restarts += 1);
         };
         self.set_state(EngineState::Ended);
@@ -153,6 +157,10 @@ impl Supervisor {
         };
         let paused = *self.control.paused.borrow();
         self.set_state(if paused { EngineState::Paused } else { EngineState::Running });
+        match self.restarts {
+            0 => tracing::info!(paused, "at work"),
+            restarts => tracing::info!(paused, restarts, "at work again"),
+        }
         let mut run = topology::wire(&self.parts, begun);
         self.desks.set(run.desks.clone());
         let end = self.watch(&mut run).await;

@@ -173,10 +173,13 @@ pub(crate) fn wire(parts: &Arc<Parts>, inputs: RunInputs) -> Run {
 }
 
 fn inspect(parts: &Parts, index: &IndexName) -> Inspect {
-    let (documents, index) = (parts.documents.clone(), index.clone());
+    let (documents, spec, index) = (parts.documents.clone(), parts.spec.clone(), index.clone());
     Arc::new(move || {
-        let (documents, index) = (documents.clone(), index.clone());
-        Box::pin(async move { documents.inspect(&index).await })
+        let (documents, spec, index) = (documents.clone(), spec.clone(), index.clone());
+        Box::pin(async move {
+            let found = documents.inspect(&index).await?;
+            Ok(found.into_iter().map(|found| spec.located(found)).collect())
+        })
     })
 }
 

@@ -2,6 +2,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use millstream::config::Config;
+use millstream::core::yaml::YamlError;
 use serde_json::Value;
 use ureq::Agent;
 
@@ -12,10 +13,20 @@ use crate::{control, print, status};
 /// How long a host may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// A configuration, and the variables of it that are not set: only those of the section that is needed matter.
+type Partly = (Config, Vec<YamlError>);
+
+/// The error of a variable that a section needs, else what is said where the section is not there.
+fn lacking(unset: &[YamlError], section: &str, otherwise: impl FnOnce() -> String) -> Exit {
+    let needed = unset.iter().find(|unset| unset.path.split('.').next() == Some(section));
+    Exit::configuration(needed.map_or_else(otherwise, ToString::to_string))
+}
+
 /// Says what the host of this configuration is doing.
-pub fn status(config: &Config, args: &StatusArgs) -> Outcome {
+pub fn status((config, unset): &Partly, args: &StatusArgs) -> Outcome {
     let Some(http) = &config.http else {
-        return Err(Exit::configuration("the configuration has no `http`: a host with it serves no status"));
+        let otherwise = || "the configuration has no `http`: a host with it serves no status".to_owned();
+        return Err(lacking(unset, "http", otherwise));
     };
     let url = format!("http://{}/status", reachable(http.listen, "http")?);
     let mut answer = agent().get(&url).call().map_err(|error| unreached(&url, &error))?;
@@ -29,13 +40,16 @@ pub fn status(config: &Config, args: &StatusArgs) -> Outcome {
 }
 
 /// Gives an order to the host of this configuration.
-pub fn control(config: &Config, order: &str) -> Outcome {
+pub fn control((config, unset): &Partly, order: &str) -> Outcome {
     let Some(section) = &config.control else {
         let remedy = "write `control: { listen: \"127.0.0.1:9465\", token_file: token }` and start the host again";
-        return Err(Exit::configuration(format!(
-            "the configuration has no `control`: a host with it takes no orders; to mend it: {remedy}"
-        )));
+        return Err(lacking(unset, "control", || {
+            format!("the configuration has no `control`: a host with it takes no orders; to mend it: {remedy}")
+        }));
     };
+    if let Some(unset) = unset.iter().find(|unset| &*unset.path == "control.token_file") {
+        return Err(Exit::configuration(unset.to_string()));
+    }
     let token = control::read_token(&section.token_file)?;
     let url = format!("http://{}/{order}", reachable(section.listen, "control")?);
     let request = agent().post(&url).header("Authorization", format!("Bearer {}", token.expose()));

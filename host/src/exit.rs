@@ -64,7 +64,7 @@ impl Exit {
 impl From<StartError> for Exit {
     fn from(error: StartError) -> Self {
         match &error {
-            StartError::Invalid(_) => Self::configuration(error.to_string()),
+            StartError::Invalid(_) | StartError::Build(_) => Self::configuration(error.to_string()),
             StartError::Source(source) => Self::of_source(source, error.to_string()),
             _ => Self::permanent(error.to_string()),
         }

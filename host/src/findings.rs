@@ -1,16 +1,14 @@
 use std::fmt::Write;
 
 use millstream::Finding;
-use millstream::core::Severity;
 
 /// A finding for people: what is wrong and where, then what to do, each statement on a line of its own.
 pub fn describe(finding: &Finding) -> String {
-    let severity = match (finding.manageable, finding.severity) {
-        (true, _) => "note",
-        (false, Severity::Warning) => "warning",
-        (false, _) => "error",
-    };
-    let mut text = format!("{severity}[{}]", finding.code);
+    let mut text = String::new();
+    if let Some(location) = &finding.location {
+        text += &format!("{location}: ");
+    }
+    text += &format!("{}[{}]", finding.severity.as_str(), finding.code);
     let mut add = |part: std::fmt::Arguments<'_>| text.write_fmt(part).expect("a string takes anything");
     if let Some(index) = &finding.index {
         add(format_args!(" index {index}"));
@@ -18,6 +16,8 @@ pub fn describe(finding: &Finding) -> String {
             add(format_args!(" at {}", finding.path));
         }
         add(format_args!(":"));
+    } else if !finding.path.is_empty() {
+        add(format_args!(" {}:", finding.path));
     }
     add(format_args!(" {}", finding.message));
     let by_itself = finding.manageable && !finding.statements.is_empty();

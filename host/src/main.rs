@@ -45,16 +45,18 @@ fn act(cli: &Cli) -> Outcome {
     // Both providers of TLS are built in, so that neither is the default by itself.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let config = || Config::load(&cli.config).map_err(|error| Exit::configuration(error.to_string()));
+    let partly = || Config::load_partly(&cli.config).map_err(|error| Exit::configuration(error.to_string()));
     match &cli.command {
         Command::Run(args) => block_on(run::run(config()?, args))?,
+        Command::Check(args) if args.offline => check::check_files(&partly()?.1, args),
         Command::Check(args) => block_on(check::check(config()?, args))?,
         Command::Provision(args) => block_on(provision::provision(config()?, args))?,
         Command::Preview(args) => block_on(preview::preview(config()?, args))?,
         Command::JsonSchema(args) => json_schema::json_schema(args),
-        Command::Status(args) => ask::status(&config()?, args),
-        Command::Pause => ask::control(&config()?, "pause"),
-        Command::Resume => ask::control(&config()?, "resume"),
-        Command::Backfill(args) => ask::control(&config()?, &format!("backfill/{}", args.index)),
+        Command::Status(args) => ask::status(&partly()?, args),
+        Command::Pause => ask::control(&partly()?, "pause"),
+        Command::Resume => ask::control(&partly()?, "resume"),
+        Command::Backfill(args) => ask::control(&partly()?, &format!("backfill/{}", args.index)),
     }
 }
 

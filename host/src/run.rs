@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use millstream::config::Config;
-use millstream::{EndReason, Engine, Handle};
+use millstream::{EndReason, Engine, Finding, Handle};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::cli::RunArgs;
 use crate::exit::{Exit, Outcome};
 use crate::signals::Signals;
-use crate::{control, serve, until_idle};
+use crate::until_idle::{self, Stuck};
+use crate::{control, serve};
 
 /// How long stopping waits for what is under way, unless the configuration says otherwise.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(20);
@@ -42,35 +43,42 @@ pub async fn run(config: Config, args: &RunArgs) -> Outcome {
         handle = engine.start() => handle?,
     };
     started.send_replace(Some(handle.clone()));
-    let reason = host(&handle, &mut signals, deadline, args.until_idle).await;
+    let (reason, stuck) = host(&handle, &mut signals, deadline, args.until_idle).await;
+    if let Some(Stuck(why)) = stuck {
+        return Err(Exit::permanent(why));
+    }
     Exit::of(&reason).inspect(|()| tracing::info!("drained"))
 }
 
 /// Waits for the first of: the engine's end, a signal, idleness. The latter two drain it; a second signal aborts.
-async fn host(handle: &Handle, signals: &mut Signals, deadline: Duration, until_idle: bool) -> Arc<EndReason> {
-    let idle = async {
-        if until_idle {
-            until_idle::until_idle(handle).await;
-        } else {
-            std::future::pending().await
-        }
-    };
+async fn host(
+    handle: &Handle,
+    signals: &mut Signals,
+    deadline: Duration,
+    until_idle: bool,
+) -> (Arc<EndReason>, Option<Stuck>) {
+    let idle = async { if until_idle { until_idle::until_idle(handle).await } else { std::future::pending().await } };
     tokio::select! {
         biased;
-        reason = handle.wait() => return reason,
+        reason = handle.wait() => return (reason, None),
         () = signals.next() => tracing::info!(deadline_seconds = deadline.as_secs_f64(), "draining; a second signal aborts"),
-        () = idle => tracing::info!("idle: every index is live, and all that the log held at the start is durable"),
+        idle = idle => match idle {
+            Ok(()) => tracing::info!("idle: every index is live, and all that the log held at the start is durable"),
+            // What is held can't be drained.
+            Err(stuck) => return (handle.shutdown(Duration::ZERO).await, Some(stuck)),
+        },
     }
     let drained = handle.shutdown(deadline);
     tokio::pin!(drained);
-    tokio::select! {
+    let reason = tokio::select! {
         biased;
         reason = &mut drained => reason,
         () = signals.next() => {
             tracing::warn!("aborting");
             handle.shutdown(Duration::ZERO).await
         }
-    }
+    };
+    (reason, None)
 }
 
 fn record_metrics() -> Result<PrometheusHandle, Exit> {
@@ -89,18 +97,37 @@ fn record_metrics() -> Result<PrometheusHandle, Exit> {
     Ok(metrics)
 }
 
+/// What `run` would refuse of what it serves itself. Where an engine `runs` already, its addresses are most likely its own.
+pub async fn findings(config: &Config, runs: bool) -> Vec<Finding> {
+    let http = config.http.as_ref().map(|section| ("http", section.listen));
+    let control = config.control.as_ref().map(|section| ("control", section.listen));
+    let mut found = Vec::new();
+    for (section, address) in http.into_iter().chain(control).filter(|_| !runs) {
+        let refused = bind(section, address).await.err();
+        found.extend(refused.map(|exit| Finding::error("listen", exit.message)));
+    }
+    let token = config.control.as_ref().and_then(|section| control::read_token(&section.token_file).err());
+    found.extend(token.map(|exit| Finding::error("control", exit.message)));
+    found
+}
+
 async fn listen(section: &str, address: SocketAddr) -> Result<TcpListener, Exit> {
-    let failed = |error: std::io::Error| {
-        let remedy = format!("give {section}.listen another address, or stop what listens there");
-        Exit::configuration(format!("can't listen (address={address}): {error}; to mend it: {remedy}"))
-    };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
-    // Port 0 takes a free one: only now is it known.
-    let address = listener.local_addr().map_err(failed)?;
+    let (listener, address) = bind(section, address).await?;
     if section == "http" {
         tracing::info!("listening on http://{address}");
     } else {
         tracing::info!("controlled on http://{address}");
     }
     Ok(listener)
+}
+
+/// The listener, and its address: port 0 takes a free one, known only now.
+async fn bind(section: &str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), Exit> {
+    let failed = |error: std::io::Error| {
+        let remedy = format!("give {section}.listen another address, or stop what listens there");
+        Exit::configuration(format!("can't listen (address={address}): {error}; to mend it: {remedy}"))
+    };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
 }

@@ -11,6 +11,7 @@ mod cases_c_more;
 mod cases_f;
 mod cases_g;
 mod cases_h;
+mod checking;
 mod names;
 mod programs;
 mod promises;

@@ -142,6 +142,13 @@ async fn the_host_serves_every_metric_and_shows_no_row() {
     let text = stage.host().metrics().await;
     let missing: Vec<&str> = METRICS.iter().filter(|name| !text.contains(*name)).copied().collect();
     assert!(missing.is_empty(), "these are not served: {missing:?}\n{text}");
+    let undescribed: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+        .filter(|name| !text.contains(&format!("# HELP {name} ")))
+        .collect();
+    assert!(undescribed.is_empty(), "these are not described: {undescribed:?}");
+    assert_eq!(http::metric(&text, "millstream_slot_safe_bytes", &[]), Some(f64::INFINITY), "no limit is set");
     let engine = format!("engine=\"{}\"", stage.database().name());
     let value = |name: &str, labels: &[&str]| http::metric(&text, name, &[&[engine.as_str()], labels].concat());
     assert_eq!(value("millstream_index_state", &["index=\"parents\"", "state=\"live\""]), Some(1.0));

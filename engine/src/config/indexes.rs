@@ -2,6 +2,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use millstream_core::IndexSchema;
+use millstream_core::schema::SchemaPlaces;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
@@ -21,7 +22,7 @@ pub struct IndexSection {
     pub enabled: bool,
     /// What `schema` says, once it was read.
     #[serde(skip)]
-    pub(super) definition: Option<IndexSchema>,
+    pub(super) definition: Option<(IndexSchema, SchemaPlaces)>,
 }
 
 /// Where an index's schema stands.

@@ -1,7 +1,8 @@
 use std::path::{Path, PathBuf};
 
-use millstream_core::IndexSchema;
+use millstream_core::schema::SchemaPlaces;
 use millstream_core::yaml::{Node, NodeKind, YamlError, YamlErrors, YamlFile};
+use millstream_core::{IndexSchema, SourceSpec};
 use millstream_model::IndexName;
 
 use super::check::check;
@@ -18,10 +19,19 @@ impl Config {
     /// When the file can't be read, or all that is wrong with it or its schemas.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = path.as_ref();
-        let unreadable = |cause| ConfigError::Unreadable { path: path.to_owned(), cause };
-        let text = std::fs::read_to_string(path).map_err(unreadable)?;
-        let folder = path.parent().unwrap_or(Path::new(""));
-        Self::read(&text, &path.display().to_string(), folder, &|name| std::env::var(name).ok())
+        let text = read_file(path)?;
+        Self::read(&text, &path.display().to_string(), folder_of(path), &environment)
+    }
+
+    /// The same for who does not need every value: a variable that is not set is no error but told beside, and what it should
+    /// give is missing or stands there as it is written.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load); of a variable that is not set only where the file has no meaning without it.
+    pub fn load_partly(path: impl AsRef<Path>) -> Result<(Self, Vec<YamlError>), ConfigError> {
+        let path = path.as_ref();
+        let text = read_file(path)?;
+        Self::read_partly(&text, &path.display().to_string(), folder_of(path), &environment)
     }
 
     /// Reads a configuration's text. `file` is its name for errors, `folder` where its relative paths begin, `environment`
@@ -39,12 +49,60 @@ impl Config {
         let inline = take_inline_schemas(&mut file);
         let variables = Variables::new(environment);
         file.replace(|scalar| variables.replace(scalar))?;
-        let mut config: Self = file.read().map_err(|error| variables.hide(error))?;
-        let mut errors = check(&config, &file);
+        let config: Self = file.read().map_err(|error| variables.hide(error))?;
+        let errors = check(&config, &file);
+        config.finish(&file, &inline, folder, errors, &variables)
+    }
+
+    /// As [`read`](Self::read) for who does not need every value; see [`load_partly`](Self::load_partly).
+    ///
+    /// # Errors
+    /// As `load_partly`.
+    pub fn read_partly(
+        text: &str,
+        file: &str,
+        folder: &Path,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<(Self, Vec<YamlError>), ConfigError> {
+        let mut file = YamlFile::parse(text, file).map_err(hint)?;
+        let inline = take_inline_schemas(&mut file);
+        let variables = Variables::new(environment);
+        let unset = file.replace_all(|scalar| variables.replace(scalar));
+        // Paths that were taken out, each with what its variable lacked.
+        let mut removed: Vec<(String, YamlError)> = Vec::new();
+        let config: Self = loop {
+            let error = match file.read() {
+                Ok(config) => break config,
+                Err(error) => error,
+            };
+            // A value that is needed as something else than a text is left out; and if that is no better, what it is part of.
+            let itself = unset.iter().find(|unset| unset.path == error.path);
+            let part = removed.iter().find(|(path, _)| above(path) == &*error.path).map(|(_, unset)| unset);
+            let Some(lacking) = itself.or(part).cloned() else { return Err(variables.hide(error).into()) };
+            let keys: Vec<&str> = error.path.split('.').collect();
+            if !file.remove(&keys) {
+                return Err(lacking.into());
+            }
+            removed.push((error.path.to_string(), lacking));
+        };
+        let is_told = |error: &YamlError| unset.iter().any(|unset| unset.path == error.path);
+        let errors = check(&config, &file).into_iter().filter(|error| !is_told(error)).collect();
+        config.finish(&file, &inline, folder, errors, &variables).map(|config| (config, unset))
+    }
+
+    fn finish(
+        mut self,
+        file: &YamlFile,
+        inline: &[(String, Node)],
+        folder: &Path,
+        mut errors: Vec<YamlError>,
+        variables: &Variables<'_>,
+    ) -> Result<Self, ConfigError> {
+        let config = &mut self;
         config.resolve(folder);
-        config.read_schemas(&file, &inline, &mut errors);
+        config.read_schemas(file, inline, &mut errors);
         if errors.is_empty() {
-            return Ok(config);
+            return Ok(self);
         }
         Err(ConfigError::Wrong(YamlErrors(errors.into_iter().map(|error| variables.hide(error)).collect())))
     }
@@ -52,7 +110,16 @@ impl Config {
     /// The enabled indexes and what their documents look like.
     pub fn schemas(&self) -> impl Iterator<Item = (IndexName, &IndexSchema)> {
         let enabled = self.indexes.iter().filter(|(_, index)| index.enabled);
-        enabled.filter_map(|(name, index)| Some((IndexName::new(name.as_str()), index.definition.as_ref()?)))
+        enabled.filter_map(|(name, index)| Some((IndexName::new(name.as_str()), &index.definition.as_ref()?.0)))
+    }
+
+    /// The enabled indexes as a source sees them, knowing where their schemas' parts stand.
+    pub fn spec(&self) -> SourceSpec {
+        let spec = SourceSpec::new(self.schemas().map(|(name, schema)| (name, schema.clone())));
+        let enabled = self.indexes.iter().filter(|(_, index)| index.enabled);
+        let places = enabled
+            .filter_map(|(name, index)| Some((IndexName::new(name.as_str()), index.definition.as_ref()?.1.clone())));
+        spec.with_places(places)
     }
 
     /// Makes every path start where this process runs.
@@ -89,7 +156,7 @@ impl Config {
                 SchemaSource::Inline => {
                     let node = inline.iter().find(|(inline, _)| inline == name.as_str()).map(|(_, node)| node);
                     let node = node.expect("an inline schema is one that was taken out");
-                    IndexSchema::from_node(node, file.text(), file.name())
+                    IndexSchema::from_node_with_places(node, file.text(), file.name())
                 }
             };
             match schema {
@@ -108,12 +175,31 @@ fn hint(mut error: YamlError) -> YamlError {
     error
 }
 
-fn read_schema_file(path: &Path, index: &Name, file: &YamlFile) -> Result<IndexSchema, YamlErrors> {
+fn read_file(path: &Path) -> Result<String, ConfigError> {
+    std::fs::read_to_string(path).map_err(|cause| ConfigError::Unreadable { path: path.to_owned(), cause })
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new(""))
+}
+
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// The path that leads to where a path's last key stands.
+fn above(path: &str) -> &str {
+    path.rsplit_once('.').map_or("", |(above, _)| above)
+}
+
+fn read_schema_file(path: &Path, index: &Name, file: &YamlFile) -> Result<(IndexSchema, SchemaPlaces), YamlErrors> {
     let text = std::fs::read_to_string(path).map_err(|cause| {
         let message = format!("can't read the schema (path={}): {cause}", path.display());
         YamlErrors(vec![file.error(&["indexes", index.as_str(), "schema"], message, "")])
     })?;
-    IndexSchema::from_yaml(&text, &path.display().to_string())
+    let name = path.display().to_string();
+    let node = Node::parse(&text, &name).map_err(|error| YamlErrors(vec![error]))?;
+    IndexSchema::from_node_with_places(&node, &text, &name)
 }
 
 /// Takes the schemas that stand in the configuration itself out of it: they are read by their own grammar, and a `$` in their

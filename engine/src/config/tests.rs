@@ -109,7 +109,7 @@ fn everything_that_a_file_may_say_is_read() {
         [("orders".to_owned(), "public.orders".to_owned()), ("users".to_owned(), "shop.users".to_owned())]
     );
     let orders = config.indexes["orders"].definition.as_ref().unwrap();
-    assert_eq!(orders.filter.as_ref().unwrap().0, "note <> '$$'");
+    assert_eq!(orders.0.filter.as_ref().unwrap().0, "note <> '$$'");
     assert_eq!(config.indexes["orders"].on_error, OnError::Stop);
     assert_eq!(config.engine.builders.map(|number| number.get()), Some(4));
     assert_eq!(config.engine.sink_bytes, Some(Bytes(16 << 20)));
@@ -397,7 +397,7 @@ fn p19_no_error_shows_the_value_of_a_variable_or_of_a_secret() {
         (
             "url: postgres://me@db/shop",
             "url: \"postgres://me:hunter2@db:port/\"",
-            "the database URL can't be used: it is malformed",
+            "the database URL can't be used: its port is no number from 0 to 65535",
         ),
         ("url: postgres://me@db/shop", "host: db, user: me, manage: \"${WORD}\"", "`${WORD}` is not known here"),
         ("url: postgres://me@db/shop", "host: db, user: me, on_gap: \"${WORD}\"", "`${WORD}` is not known here"),
@@ -442,4 +442,25 @@ fn the_json_schema_knows_every_key_that_the_full_file_uses() {
     assert_eq!(required, ["name", "source", "sinks", "indexes"]);
     let postgres = &schema["$defs"]["PostgresSection"]["properties"];
     assert_eq!((&postgres["hold"]["default"], &postgres["slot"]["default"]), (&"15m".into(), &"millstream".into()));
+}
+
+#[test]
+fn who_needs_no_values_is_told_of_unset_variables_and_goes_on() {
+    let folder = folder();
+    let text =
+        FULL.replace("slot_wait: forever", "slot_wait: \"${WAIT}\"").replace("\"127.0.0.1:9464\"", "\"${LISTEN}\"");
+    let (config, unset) = Config::read_partly(&text, "c.yaml", folder.path(), &|_| None).unwrap();
+    assert!(config.http.is_none(), "a section that has no meaning without the value is left out");
+    assert_eq!(config.control.unwrap().listen.port(), 9465);
+    let unset: Vec<String> = unset.iter().map(|error| format!("{}: {}", error.path, error.message)).collect();
+    assert_eq!(unset.len(), 3, "{unset:?}");
+    assert!(unset[0].starts_with("source.postgres.url: the environment variable DATABASE_URL is not set"), "{unset:?}");
+    // What is wrong beside stays an error.
+    let wrong = text.replace("on_gap: backfill", "on_gap: bakfill");
+    let error = Config::read_partly(&wrong, "c.yaml", folder.path(), &|_| None).unwrap_err().to_string();
+    assert!(error.contains("on_gap"), "{error}");
+    // And what the whole has no meaning without.
+    let nameless = text.replace("name: shop", "name: \"${NAME}\"");
+    let error = Config::read_partly(&nameless, "c.yaml", folder.path(), &|_| None).unwrap_err().to_string();
+    assert!(error.contains("c.yaml:3:7: name: the environment variable NAME is not set"), "{error}");
 }

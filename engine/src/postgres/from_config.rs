@@ -1,9 +1,10 @@
 use millstream_cdc::PostgresCaptureSettings;
-use millstream_core::SourceSpec;
+use millstream_core::Severity;
 
 use super::{Manage, PostgresSource};
 use crate::config::{Config, EngineSection, PostgresSection, RowLevelSecurity, SlotWait, SourceSection};
-use crate::error::BuildError;
+use crate::error::{BuildError, StartError};
+use crate::finding::Finding;
 
 impl Config {
     /// The source that the file describes.
@@ -12,11 +13,38 @@ impl Config {
     /// When its address can't be used.
     pub fn source(&self) -> Result<PostgresSource, BuildError> {
         let SourceSection::Postgres(postgres) = &self.source;
-        let spec = SourceSpec::new(self.schemas().map(|(name, schema)| (name, schema.clone())));
-        let source = PostgresSource::new(postgres.settings()?, spec)
+        let source = PostgresSource::new(postgres.settings()?, self.spec())
             .capture(capture_settings(postgres, &self.engine)?)
             .accept_row_level_security(postgres.row_level_security == RowLevelSecurity::Accept);
         Ok(source)
+    }
+
+    /// All that keeps an engine of this configuration from starting, or from doing well, and what a start would do by itself: the
+    /// indexes, the log's coverage, the connections, the sinks and what they keep, and whether the source goes on where it was
+    /// left. Changes nothing. What an engine looks at before it begins is looked at here, by the same functions.
+    ///
+    /// # Errors
+    /// When the source can't be asked, or a part of the configuration can't be used.
+    pub async fn check(&self) -> Result<Vec<Finding>, StartError> {
+        let source = self.source()?;
+        let mut found = source.check(&self.settings()).await?;
+        let may_replicate = !found.iter().any(|finding| finding.code == "role");
+        let engine = self.builder()?.build()?;
+        let mut beside = engine.look(may_replicate).await?;
+        // An engine that runs holds both: that is no fault.
+        if let Some(held) = found.iter().find(|finding| finding.code == "slot-held").map(|held| held.message.clone()) {
+            for sink in beside.iter_mut().filter(|found| found.message.contains("in use by another process")) {
+                sink.severity = Severity::Note;
+                sink.manageable = true;
+                sink.remedy.clone_from(&held);
+            }
+        }
+        if beside.iter().any(|finding| matches!(finding.code, "gap" | "slot")) {
+            // What becomes of the slot is told there.
+            found.retain(|finding| finding.code != "slot");
+        }
+        found.extend(beside);
+        Ok(found)
     }
 }
 

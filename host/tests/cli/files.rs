@@ -130,3 +130,43 @@ fn an_index_that_is_not_there_is_told_with_those_that_are() {
     two.write("users.schema.yaml", USERS);
     assert_eq!(two.run(&["preview", "b", "1"]).stderr, "there is no index b; there are: a, users\n");
 }
+
+#[test]
+fn a_command_that_needs_no_value_needs_no_variable() {
+    let config = RIGHT.replace("postgres://shop:hunter2@127.0.0.1:1/shop", "${DATABASE_URL}");
+    let place = Place::new(&format!("{config}http: {{ listen: \"127.0.0.1:1\" }}\n"));
+    place.write("users.schema.yaml", USERS);
+    let ended = place.run(&["check", "--offline"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let note = "millstream.yaml:3:28: note[unset-variable] source.postgres.url: the environment variable DATABASE_URL is not set";
+    assert!(ended.stdout.starts_with(note) && ended.stdout.ends_with("clean\n"), "{ended:?}");
+    let ended = place.run(&["status"]);
+    assert!(ended.stderr.starts_with("no host answers (url=http://127.0.0.1:1/status)"), "{ended:?}");
+    assert_eq!(place.run(&["json-schema"]).code, 0);
+    for command in [&["run"][..], &["check"], &["provision"], &["preview", "users", "1"]] {
+        let ended = place.run(command);
+        assert!(ended.code == 2 && ended.stderr.contains("DATABASE_URL is not set"), "{command:?}: {ended:?}");
+    }
+    // The one that it needs is named.
+    let place = Place::new(&format!("{config}http: {{ listen: \"${{LISTEN}}\" }}\n"));
+    place.write("users.schema.yaml", USERS);
+    let ended = place.run(&["status"]);
+    assert!(ended.code == 2 && ended.stderr.contains("LISTEN is not set"), "{ended:?}");
+    assert_eq!(place.run(&["check", "--offline"]).code, 0);
+}
+
+#[test]
+fn what_is_wrong_with_a_url_is_told_at_its_place_without_the_url() {
+    for (part, why) in [
+        ("127.0.0.1:1/shop?sslmode=requre", "the database URL's `sslmode` is not known"),
+        ("127.0.0.1:1/shop?connect_timeout=3", "the database URL has an unknown parameter `connect_timeout`"),
+        ("127.0.0.1:port/shop", "its port is no number from 0 to 65535"),
+    ] {
+        let place = Place::new(&RIGHT.replace("127.0.0.1:1/shop", part));
+        place.write("users.schema.yaml", USERS);
+        let ended = place.run(&["run"]);
+        let is_right =
+            ended.stderr.starts_with("millstream.yaml:3:28: source.postgres.url: ") && ended.stderr.contains(why);
+        assert!(ended.code == 2 && is_right && !ended.stderr.contains("hunter2"), "{ended:?}");
+    }
+}
