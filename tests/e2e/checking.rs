@@ -48,6 +48,27 @@ async fn check_finds_the_rights_that_run_would_lack() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_leaves_out_what_the_engine_would_run_itself() {
+    let mut stage = family("refusal").await;
+    stage.config.source("manage", "[publication, slot, indexes]");
+    stage.run("drop index children_parent_id_idx").await;
+    refused(&mut stage, &[r#"ALTER TABLE "public"."children" REPLICA IDENTITY FULL"#]).await;
+    let log = stage.log();
+    let end = log.lines().last().unwrap();
+    assert!(end.contains("REPLICA IDENTITY FULL"), "{end}");
+    assert!(!end.contains("CREATE PUBLICATION") && !end.contains("CREATE INDEX"), "{end}");
+    // Text and JSON have one word for what is not somebody's to mend.
+    let (_, found, _) = stage.ask(&["check"]).await;
+    let (_, report, _) = stage.ask(&["check", "--json"]).await;
+    for severity in ["note", "error"] {
+        let (text, json) = (format!("{severity}["), format!("\"severity\": \"{severity}\""));
+        assert_eq!(found.matches(&text).count(), report.matches(&json).count(), "{found}\n{report}");
+        assert!(found.contains(&text), "{found}");
+    }
+    stage.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn check_finds_the_files_that_run_could_not_write() {
     let mut stage = notes("check_files").await;
     let path = stage.folder().path().join("docs.jsonl");
@@ -180,6 +201,8 @@ async fn a_run_logs_each_thing_once_and_how_its_fill_goes() {
     assert!(status.contains("index notes: live, filled with 500 rows"), "{status}");
     assert!(stage.stop().await);
     let log = stage.log();
+    let nullable = "notes.schema.yaml:1:40: warning[nullable]";
+    assert!(log.contains(nullable), "{nullable} is not in\n{log}");
     for once in ["[nullable]", "filling begins", "filling has ended: the index is live", "at work"] {
         assert_eq!(log.matches(once).count(), 1, "{once:?} in\n{log}");
     }
