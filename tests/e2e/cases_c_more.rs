@@ -143,7 +143,8 @@ async fn case_c13_what_no_document_uses_may_change() {
     ] {
         stage.run(change).await;
         stage.run("update parents set name = name || '!'; insert into children values ((select count(*) from children), 1, 'c')").await;
-        stage.settled().await;
+        // A change of a column's type writes the table anew: that is noticed after a while, and the index is filled again.
+        stage.equal_in_the_end(change).await;
     }
     stage.close().await;
 }
