@@ -7,12 +7,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Each crate and those of ours that it may use. What is not listed may use nothing of ours.
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 12] = [
     ("millstream-model", &[]),
     ("millstream-core", &["millstream-model"]),
     ("millstream-postgres", &["millstream-model", "millstream-core"]),
     ("millstream-cdc", &["millstream-model", "millstream-core", "millstream-postgres"]),
     ("millstream-document", &["millstream-model", "millstream-core", "millstream-postgres"]),
+    (
+        "millstream-polling",
+        &["millstream-model", "millstream-core", "millstream-cdc", "millstream-document"],
+    ),
     ("millstream-sinks", &["millstream-model", "millstream-postgres"]),
     (
         "millstream-actors",
@@ -148,6 +152,7 @@ fn every_crate_says_what_it_is() {
         "sources/cdc",
         "sources/document",
         "sources/postgres",
+        "sources/polling",
         "sinks",
         "actors",
         "engine",
