@@ -6,7 +6,7 @@ use flume::r#async::SendFut;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use millstream_cdc::{Ack, CaptureEvent, ChangeBatch, CoverageNotice};
+use millstream_cdc::{Ack, CaptureEvent, ChangeBatch, CoverageNotice, Line};
 use millstream_core::{Result, SourceError};
 use millstream_model::{ChangedRow, Operation, QualifiedTable};
 use tokio::sync::{oneshot, watch};
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::ledger::Payload;
 use crate::sink::wait_until;
 use crate::{
-    Board, Failure, IndexDesk, IndexEvent, Ledger, Meters, ProgressDesk, Settings, Signals, Ticket, TicketNumber,
+    Board, Failure, IndexDesk, IndexEvent, Lines, Meters, ProgressDesk, Settings, Signals, Ticket, TicketNumber,
     TicketPrinter,
 };
 
@@ -54,7 +54,7 @@ pub struct CaptureParts {
 }
 
 /// Owns the live stream, the tickets and the ledger: it admits change batches while tickets are left, and confirms an ack
-/// once its batch *and all before it* are durable, never earlier, and only after that position is saved.
+/// once its batch *and all before it in its line* are durable, never earlier, and only after that position is saved.
 ///
 /// A truncated root is a barrier: nothing is admitted until all that was has settled and the sinks are empty of its indexes.
 /// It knows nothing of what becomes of a change.
@@ -64,10 +64,10 @@ pub struct CaptureActor {
     meters: Meters,
     settings: Settings,
     signals: Signals,
-    ledger: Ledger<Admitted>,
-    /// Durable, not yet confirmed.
-    ready: Option<Ack>,
-    saving: Option<BoxFuture<'static, Option<Ack>>>,
+    ledger: Lines<Admitted>,
+    /// Durable, not yet confirmed: the last of each line.
+    ready: BTreeMap<Line, Ack>,
+    saving: Option<BoxFuture<'static, Option<Vec<Ack>>>>,
     sending: Option<SendFut<'static, TicketedBatch>>,
     sending_since: Instant,
     barrier: Option<Barrier>,
@@ -105,8 +105,8 @@ impl CaptureActor {
             meters,
             settings,
             signals,
-            ledger: Ledger::default(),
-            ready: None,
+            ledger: Lines::default(),
+            ready: BTreeMap::new(),
             saving: None,
             sending: None,
             sending_since: Instant::now(),
@@ -136,7 +136,7 @@ impl CaptureActor {
                 biased;
                 () = abort.cancelled() => return Ok(()),
                 Ok(number) = self.parts.settled.recv_async() => self.settle(number),
-                ack = next(&mut self.saving) => self.confirm(ack),
+                acks = next(&mut self.saving) => self.confirm(acks),
                 () = wait_until(confirm_at) => self.save(),
                 // Nothing else may wake it while an old ticket is open: `retire` presses.
                 () = wait_until(self.press_at) => {}
@@ -157,7 +157,7 @@ impl CaptureActor {
 
     /// Nothing is under way and nothing is left to confirm.
     fn is_idle(&self) -> bool {
-        self.ledger.is_empty() && self.ready.is_none() && self.saving.is_none() && self.sending.is_none()
+        self.ledger.is_empty() && self.ready.is_empty() && self.saving.is_none() && self.sending.is_none()
     }
 
     fn admits(&self) -> bool {
@@ -173,12 +173,12 @@ impl CaptureActor {
 
     /// Takes from the ledger what is settled with all before it.
     fn retire(&mut self) {
-        while let Some(admitted) = self.ledger.retire() {
+        while let Some((line, admitted)) = self.ledger.retire() {
             if admitted.ack.position().is_some() {
-                self.ready = Some(admitted.ack);
+                self.ready.insert(line, admitted.ack);
             }
         }
-        let oldest = self.ledger.first().map(|admitted| admitted.born);
+        let oldest = self.ledger.firsts().map(|admitted| admitted.born).min();
         let oldest = oldest.filter(|_| self.ledger.open() > 0);
         self.board.set_tickets(self.ledger.open(), oldest);
         // Tickets run out while an old one stays open: if an index is held, it must not hold the others up.
@@ -195,28 +195,27 @@ impl CaptureActor {
     }
 
     fn confirm_at(&self, draining: bool) -> Option<Instant> {
-        let waits = self.ready.is_some() && self.saving.is_none();
+        let waits = !self.ready.is_empty() && self.saving.is_none();
         waits.then(|| if draining { Instant::now() } else { self.confirmed_at + self.settings.confirm_every })
     }
 
     /// Saves a position before it is confirmed: a slot that is ahead of what was saved was moved by someone else.
     fn save(&mut self) {
-        let Some(ack) = self.ready.take() else { return };
+        let acks: Vec<Ack> = std::mem::take(&mut self.ready).into_values().collect();
+        let Some(highest) = acks.iter().filter_map(Ack::position).max() else { return };
         let progress = self.parts.progress.clone();
-        self.saving = Some(Box::pin(async move {
-            let position = ack.position()?;
-            progress.save_position(position).await.then_some(ack)
-        }));
+        self.saving = Some(Box::pin(async move { progress.save_position(highest).await.then_some(acks) }));
     }
 
-    fn confirm(&mut self, ack: Option<Ack>) {
+    fn confirm(&mut self, acks: Option<Vec<Ack>>) {
         self.confirmed_at = Instant::now();
-        let Some(ack) = ack else { return };
-        if let Some(position) = ack.position() {
-            self.board.confirmed(position);
+        for ack in acks.into_iter().flatten() {
+            if let Some(position) = ack.position() {
+                self.board.confirmed(position);
+            }
+            self.meters.acks.increment(1);
+            ack.confirm();
         }
-        self.meters.acks.increment(1);
-        ack.confirm();
     }
 
     fn take(&mut self, event: Option<Result<CaptureEvent>>) -> Result<(), Failure> {
@@ -262,11 +261,11 @@ impl CaptureActor {
         let born = Instant::now();
         let ChangeBatch { rows, ack } = batch;
         if rows.is_empty() {
-            return self.ledger.admit_settled(Admitted { ack, born });
+            return self.ledger.admit_settled(ack.line(), Admitted { ack, born });
         }
         self.meters.change_rows.record(rows.len() as f64);
         let (number, ticket) = self.parts.printer.print();
-        self.ledger.admit(number, Admitted { ack, born });
+        self.ledger.admit(ack.line(), number, Admitted { ack, born });
         // Kept across turns of the loop: a send that is dropped half way may still arrive.
         self.sending_since = born;
         self.sending = Some(self.parts.changes.clone().into_send_async(TicketedBatch { rows, ticket }));

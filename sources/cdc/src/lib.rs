@@ -11,7 +11,7 @@ mod identity;
 mod postgres;
 pub mod scripted;
 
-pub use ack::{Ack, Confirm};
+pub use ack::{Ack, Confirm, Line};
 pub use capture::{ChangeCapture, KeyRange, Lag, PrepareMode, Prepared, Readiness, SlotState, StartLine};
 pub use change::{CaptureEvent, Change, ChangeBatch, CoverageChange, CoverageNotice};
 pub use identity::{Continuity, Fork, SourceIdentity};
