@@ -97,6 +97,7 @@ pub(crate) async fn begin(parts: &Parts) -> Result<Begun, StartError> {
     let mappings = parts.spec.index_mappings();
     prepare_sinks(parts, &mappings).await?;
     let mut progress = load(parts).await?;
+    parts.capture.open(&parts.spec).await?;
     let down = validate(parts, &progress).await?;
     let Outlook { mode, gap } = outlook(parts, &progress).await?;
     if let Some(reason) = gap {

@@ -9,10 +9,20 @@ use crate::{CaptureEvent, CoverageNotice, SourceIdentity};
 
 /// Tells what changed in a source.
 ///
-/// The engine calls [`identity`](Self::identity), decides by policy, then [`prepare`](Self::prepare), then
+/// The engine calls [`open`](Self::open), then [`identity`](Self::identity), decides by policy, then [`prepare`](Self::prepare), then
 /// [`live`](Self::live), once a run; snapshots are read while the live stream flows. A capture is used by one engine.
 #[async_trait]
 pub trait ChangeCapture: Send + Sync {
+    /// Gets to know what the source has, before any index is held against it. For sources that only learn of their tables by
+    /// asking. Does nothing by default; idempotent.
+    ///
+    /// # Errors
+    /// When the source can't be asked and is not known from earlier.
+    async fn open(&self, spec: &SourceSpec) -> Result<()> {
+        let _ = spec;
+        Ok(())
+    }
+
     /// Which source this is, and where its durable point stands. Changes nothing.
     ///
     /// # Errors
