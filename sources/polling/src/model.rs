@@ -12,6 +12,7 @@ mod stream;
 
 pub use curve::{CurveMapping, StandardCurve};
 pub use fetch::{Checkpoint, FetchReason, Page, StreamFetch, StreamFetchRequest};
+pub(crate) use instant::parse_date;
 pub use instant::{SourceInstant, Timestamp};
 pub use rows::{
     KeySet, Payload, Reading, ReadingWindow, Record, RecordChange, RecordKey, RecordSet, Refusal, RefusedRow,
