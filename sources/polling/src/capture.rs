@@ -14,6 +14,7 @@ use millstream_core::{Result, SnapshotTable, SourceError, SourceErrorKind, Sourc
 use millstream_model::{Position, RowKey};
 use tokio::sync::{OnceCell, mpsc, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::driver::retry::Patience;
@@ -24,6 +25,9 @@ use crate::{Identities, LocalIdentities, PollingHandle, PollingSettings, SourceB
 
 /// Commands that wait to be taken up.
 const INBOX: usize = 64;
+
+/// Time between two looks at whether a store is free.
+const HOLD_AGAIN: Duration = Duration::from_millis(250);
 
 /// A second look at a store that could not write an ack down.
 const ACK_AGAIN: Duration = Duration::from_millis(500);
@@ -130,6 +134,19 @@ impl Shared {
             probing: AtomicBool::new(false),
             withheld: Mutex::default(),
             settings: self.settings.clone(),
+        }
+    }
+
+    /// Takes the right to write, waiting for it where another driver has it.
+    async fn hold(&self, store: &Store) -> Result<Hold> {
+        let until = Instant::now() + self.settings.hold_wait;
+        loop {
+            match store.hold().await {
+                Err(error) if error.kind() == SourceErrorKind::Held && Instant::now() < until => {
+                    tokio::time::sleep(HOLD_AGAIN).await;
+                }
+                held => return held,
+            }
         }
     }
 
@@ -261,7 +278,7 @@ impl ChangeCapture for PollingCapture {
             return Ok(());
         }
         self.shared.wait_for_last().await;
-        let hold = store.hold().await?;
+        let hold = self.shared.hold(store).await?;
         let introduced = self.shared.driver(store).introduce().await;
         hold.release().await;
         let all = introduced?;
@@ -296,7 +313,7 @@ impl ChangeCapture for PollingCapture {
         let store = shared.store().await?;
         shared.settings.check_every(shared.settings.every)?;
         shared.wait_for_last().await;
-        let hold = store.hold().await?;
+        let hold = shared.hold(store).await?;
         shared.feed.begin();
         let driver = Arc::new(shared.driver(store));
         if let Err(error) = driver.begin().await {

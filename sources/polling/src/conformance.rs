@@ -91,7 +91,10 @@ async fn it_answers_only_what_it_was_asked_and_once(subject: &dyn Subject) {
             assert!(seen.insert(answer.stream.clone()), "{} is answered twice", answer.stream);
         }
     }
-    assert!(backend.fetch_readings(&[]).await.expect("a fetch of nothing works").is_empty(), "nothing asked, nothing told");
+    assert!(
+        backend.fetch_readings(&[]).await.expect("a fetch of nothing works").is_empty(),
+        "nothing asked, nothing told"
+    );
 }
 
 async fn its_pages_end_and_lead_on(subject: &dyn Subject) {
@@ -154,7 +157,8 @@ async fn it_tells_nothing_older_than_the_cursor_alone(subject: &dyn Subject) {
 async fn a_mark_that_it_gave_works_in_a_new_process(subject: &dyn Subject) {
     let backend = subject.open().await;
     for stream in streams(&*backend).await {
-        let Some(mark) = pages(&*backend, everything(&*backend, &stream)).await.pop().and_then(|page| page.checkpoint) else {
+        let Some(mark) = pages(&*backend, everything(&*backend, &stream)).await.pop().and_then(|page| page.checkpoint)
+        else {
             continue;
         };
         let next = subject.open().await;

@@ -11,7 +11,7 @@ use crate::store::{CommandOutcome, CommandState, KeptCommand, KeptReport, Receiv
 /// An order to the driver or to the backend.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Command {
-    /// Names it for ever: one that is sent again is not run again.
+    /// Names it: one that is sent again within 90 days is not run again.
     pub id: String,
     /// `pause`, `resume`, `trigger`, `full`, `resync`, `release_brake`, `audit`, `set_interval`, or one of the backend's own.
     pub name: String,

@@ -1,10 +1,28 @@
 //! How does a source without a log join in?
 //!
-//! An integrator writes a [`SourceBackend`]: what streams exist, what is new since. The driver does the rest and lands what it
-//! fetches in a store; what differs there becomes thin changes, and documents are built from the store by an ordinary builder.
+//! An integrator writes a [`SourceBackend`]: what streams exist, what is new since. The driver does the rest: it registers
+//! streams, pins their columns, asks with a cursor, judges what comes, and lands it in a [`Store`] together with the changes
+//! that tell of it, in one transaction. [`PollingCapture`] is the engine's view of all that: its live stream runs the driver
+//! and tells the changes, stream by stream, each in a line of its own; an ack moves the cursor of exactly the stream whose rows
+//! it covered. Documents are built from the store's tables by an ordinary builder: see [`store`] for what they look like.
+//!
+//! ```text
+//! backend ──pages──▶ driver ──rows + changes + marks, one transaction──▶ store ──changes──▶ live stream ──▶ engine
+//!    ▲                  ▲                                                  ▲  └──rows──▶ document builder      │
+//!    └──since, mark─────┘                                                  └──────────────acks, a line each────┘
+//! ```
+//!
+//! What it promises, whatever dies when:
+//! - A cursor passes a row only when the row's documents are durable in every sink.
+//! - What was landed and not acked is told again.
+//! - Nothing is withdrawn but by a complete payload that is believed; nothing of one is landed unless all of it is.
+//!
+//! A [`PollingHandle`] sends commands and reads reports. [`scripted`] is a source that a test writes, [`conformance`] what every
+//! backend must do.
 
 mod backend;
 mod capture;
+#[cfg(feature = "conformance")]
 pub mod conformance;
 mod driver;
 mod error;
@@ -14,7 +32,7 @@ mod identities;
 pub mod model;
 pub mod scripted;
 mod settings;
-mod store;
+pub mod store;
 
 pub use async_trait::async_trait;
 pub use backend::SourceBackend;

@@ -48,6 +48,9 @@ pub struct PollingSettings {
     pub batches_in_flight: usize,
     /// Commands of the backend's own that run at once. Default 8, at least 1. More are refused.
     pub commands_at_once: usize,
+    /// How long a driver waits for a store that another one has. Default 60 s. Longer: a restart gets in although the server has
+    /// not yet noticed that the process before it is dead; shorter: a second driver fails sooner.
+    pub hold_wait: Duration,
     /// Seeds the draws of waits.
     pub seed: u64,
     /// Tells what time it is, to judge instants and to date reports.
@@ -74,6 +77,7 @@ impl Default for PollingSettings {
             change_rows: 1000,
             batches_in_flight: 32,
             commands_at_once: 8,
+            hold_wait: Duration::from_secs(60),
             seed: 0,
             clock: Arc::new(Timestamp::now),
         }

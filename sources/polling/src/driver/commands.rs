@@ -15,6 +15,9 @@ use super::queue::Plan;
 use crate::model::StreamKey;
 use crate::store::{CommandState, KeptCommand};
 
+/// How long an id is remembered once its command has ended.
+const REMEMBERED: Duration = Duration::from_secs(90 * 86_400);
+
 /// What a command came to at once; `None`: a cycle will tell.
 type Answer = std::result::Result<Option<Json>, String>;
 
@@ -50,6 +53,7 @@ impl Driver {
 
     /// Takes up what was received and not done when the last run ended. What the backend had begun is not begun again.
     pub(super) async fn take_up_commands(&self) -> Result<()> {
+        self.store.forget_commands(self.settings.now().minus(REMEMBERED)).await?;
         for command in self.store.unfinished().await? {
             if is_own(&command.name) {
                 self.run_own(&command).await;

@@ -56,11 +56,14 @@ impl Cycle<'_> {
     /// The streams to fetch, with the pins that the backend was told.
     async fn courses(&mut self) -> BTreeMap<StreamKey, Course> {
         let withheld = self.driver.withheld.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let active = self.active().await;
         for key in &self.plan.resync {
-            self.book.report.log(format!("stream {key} is fetched from its beginning"));
+            if !active.iter().any(|stream| stream.stream.key() == key) {
+                self.error(format_args!("stream {key}"), &"there is none of this name to fetch again");
+            }
         }
         let mut courses = BTreeMap::new();
-        for stream in self.active().await {
+        for stream in active {
             let key = stream.stream.key().clone();
             // A resync is of what it names; all else waits for its own cycle.
             let is_asked = self.plan.resync.is_empty() || self.plan.resync.contains(&key);

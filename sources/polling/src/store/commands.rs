@@ -85,6 +85,13 @@ impl Store {
         rows.first().map(read).transpose()
     }
 
+    /// Forgets commands that ended before a moment.
+    pub(crate) async fn forget_commands(&self, before: Timestamp) -> Result<()> {
+        const FORGET: &str = "delete from millstream_commands where ended < $1";
+        self.sql().execute(FORGET, &values![before.micros()]).await?;
+        Ok(())
+    }
+
     /// Commands that were taken and not done when the driver ended, in the order in which they came.
     pub(crate) async fn unfinished(&self) -> Result<Vec<KeptCommand>> {
         const LEFT: &str =

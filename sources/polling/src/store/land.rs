@@ -126,8 +126,8 @@ impl Store {
         let pending = pending(&mut tx, dialect, landing.shape, kept, &stored, &diff, &links).await?;
         changes::write(&mut tx, landing.line, &pending).await?;
         let counts = diff.counts();
-        if mark.digest.is_none() && !pending.is_empty() {
-            // What is stored is no longer what that pass had left.
+        if !pending.is_empty() {
+            // What is stored is no longer what an earlier pass left, acked or not: only this one's digest may come to count.
             const FORGET: &str = "update millstream_streams set digest = null where line = $1 and digest is not null";
             tx.execute(FORGET, &values![number(landing.line)]).await?;
             tx.execute("update millstream_marks set digest = null where line = $1", &values![number(landing.line)])

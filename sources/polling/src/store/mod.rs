@@ -76,7 +76,7 @@ const CONNECTIONS: u32 = 4;
 pub enum StoreSettings {
     /// In one file, made if it is not there; beside it `-wal`, `-shm` and `.lock`. On a local disk.
     Sqlite {
-        /// The file. Its folder must exist.
+        /// The file. Its folder is made if it is not there.
         path: PathBuf,
     },
     /// In a schema of a Postgres database, which is made if it is not there.
@@ -124,6 +124,10 @@ impl Store {
     pub async fn open(settings: StoreSettings) -> Result<Self> {
         let (sql, schema) = match &settings {
             StoreSettings::Sqlite { path } => {
+                if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+                    // What can't be made is told of when the file is opened.
+                    let _ = tokio::fs::create_dir_all(folder).await;
+                }
                 let options = SqliteConnectOptions::new()
                     .filename(path)
                     .create_if_missing(true)

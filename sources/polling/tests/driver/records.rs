@@ -32,7 +32,7 @@ async fn a_stream_of_records_is_a_table_with_types_and_a_key() {
     let report = stage.cycle().await;
     assert!(report.errors.is_empty() && report.log.iter().any(|line| line.contains("columns=note")), "{report:?}");
     let types =
-        stage.rows("select name || ' ' || type || ' ' || pk from pragma_table_info('items') order by cid").await;
+        stage.rows("select name || ' ' || lower(type) || ' ' || pk from pragma_table_info('items') order by cid").await;
     assert_eq!(
         types,
         ["id integer 1", "price decimal_text 0", "shop text 0", "millstream_digest text 0", "note text 0"]

@@ -38,6 +38,7 @@ pub fn settings() -> PollingSettings {
             settings.retry_first = Duration::from_millis(1);
             settings.retry_longest = Duration::from_millis(2);
             settings.attempts = 3;
+            settings.hold_wait = Duration::ZERO;
         },
     )
 }
