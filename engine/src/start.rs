@@ -89,7 +89,11 @@ pub(crate) async fn look(parts: &Parts) -> Result<(), StartError> {
             refusal => return Err(refusal),
         }
     }
-    if is_held { Ok(()) } else { validate(parts, &progress).await.map(|_| ()) }
+    if is_held {
+        return Ok(());
+    }
+    parts.capture.open(&parts.spec).await?;
+    validate(parts, &progress).await.map(|_| ())
 }
 
 /// Prepares sinks and source in the order in which they depend on each other: what the sinks keep decides what the source may do.

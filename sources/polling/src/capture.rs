@@ -137,15 +137,19 @@ impl Shared {
         }
     }
 
-    /// Takes the right to write, waiting for it where another driver has it.
-    async fn hold(&self, store: &Store) -> Result<Hold> {
+    /// Takes the right to write, waiting for it where another driver has it; `None` once someone has discovered all streams, if
+    /// that is all it is wanted for.
+    async fn hold(&self, store: &Store, to_discover: bool) -> Result<Option<Hold>> {
         let until = Instant::now() + self.settings.hold_wait;
         loop {
+            if to_discover && store.kept().await?.discovered {
+                return Ok(None);
+            }
             match store.hold().await {
                 Err(error) if error.kind() == SourceErrorKind::Held && Instant::now() < until => {
                     tokio::time::sleep(HOLD_AGAIN).await;
                 }
-                held => return held,
+                held => return held.map(Some),
             }
         }
     }
@@ -274,11 +278,8 @@ impl ChangeCapture for PollingCapture {
     async fn open(&self, spec: &SourceSpec) -> Result<()> {
         let store = self.shared.store().await?;
         store.set_spec(spec);
-        if store.kept().await?.discovered {
-            return Ok(());
-        }
         self.shared.wait_for_last().await;
-        let hold = self.shared.hold(store).await?;
+        let Some(hold) = self.shared.hold(store, true).await? else { return Ok(()) };
         let introduced = self.shared.driver(store).introduce().await;
         hold.release().await;
         let all = introduced?;
@@ -291,6 +292,14 @@ impl ChangeCapture for PollingCapture {
         let (head, durable) = store.head_and_durable().await?;
         let system = format!("polling:{}", store.id().await?);
         Ok(SourceIdentity { system, timeline: 1, head, durable: Some(durable), ..SourceIdentity::default() })
+    }
+
+    async fn wait_for_turn(&self) -> Result<()> {
+        self.shared.wait_for_last().await;
+        if let Some(hold) = self.shared.hold(self.shared.store().await?, false).await? {
+            hold.release().await;
+        }
+        Ok(())
     }
 
     async fn prepare(&self, spec: &SourceSpec, _: PrepareMode, _: Option<&str>) -> Result<Prepared> {
@@ -313,7 +322,7 @@ impl ChangeCapture for PollingCapture {
         let store = shared.store().await?;
         shared.settings.check_every(shared.settings.every)?;
         shared.wait_for_last().await;
-        let hold = shared.hold(store).await?;
+        let hold = store.hold().await?;
         shared.feed.begin();
         let driver = Arc::new(shared.driver(store));
         if let Err(error) = driver.begin().await {

@@ -147,6 +147,7 @@ async fn two_drivers_never_share_a_store() {
     let first = captures[0].live().await.unwrap();
     let error = captures[1].live().await.err().unwrap();
     assert_eq!(error.kind(), millstream_core::SourceErrorKind::Held);
+    assert!(captures[1].wait_for_turn().await.is_err(), "not within the wait, which is none here");
     drop(first);
     captures[0].close().await;
     assert!(captures[1].live().await.is_ok());

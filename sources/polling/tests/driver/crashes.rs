@@ -1,5 +1,7 @@
 //! A process that is killed loses no update and tells no tombstone too early.
 
+use std::collections::BTreeMap;
+
 use millstream_core::SourceSpec;
 use millstream_polling::model::{Reading, ReadingWindow, StreamDescriptor, StreamFetch};
 use millstream_polling::scripted::{ScriptedSource, SourceScript};
@@ -119,4 +121,110 @@ async fn killed_in_the_middle_of_a_landing_nothing_of_it_is_there() {
     let after = stage.killed_now(source, hand, Policy::Confirm).await;
     assert_eq!(after.rows("select cast(count(*) as text) from readings").await, ["8"]);
     assert!(after.live.texts("readings").is_empty());
+}
+
+/// A source that is corrected and a sink that reads the store whenever it is told of a row.
+struct World {
+    seed: u64,
+    chance: fastrand::Rng,
+    truth: BTreeMap<u64, f64>,
+    /// What the sink has, by seconds ago.
+    sink: BTreeMap<u64, f64>,
+    /// What of it survives a kill: all that was there when everything was last confirmed.
+    durable: BTreeMap<u64, f64>,
+    seen: usize,
+}
+
+impl World {
+    fn change_source(&mut self) {
+        // No more than the brake lets through.
+        for _ in 0..self.chance.usize(0..=4) {
+            let at = self.chance.u64(1..60);
+            if self.chance.bool() {
+                self.truth.insert(at, f64::from(self.chance.u8(..)));
+            } else if self.truth.len() > 8 {
+                self.truth.remove(&at);
+            }
+        }
+    }
+
+    fn script(&self) -> impl Fn(&SourceScript) + use<> {
+        let readings: Vec<Reading> = self.truth.iter().map(|(at, value)| Reading::new(ago(*at), *value)).collect();
+        move |script| {
+            script.set_reconciled(true);
+            script.streams([StreamDescriptor::readings("a")]);
+            let window = ReadingWindow::new(ago(1000), now(), readings.clone());
+            script.answers("a", move |_| StreamFetch::window("a", window.clone()));
+        }
+    }
+
+    /// Everything that is open was told; the sink reads what it was told of.
+    async fn read(&mut self, stage: &Stage) {
+        until("all is told", async || {
+            let open = stage.rows("select cast(coalesce(max(seq), 0) as text) from millstream_changes").await;
+            let told = stage.live.last().map_or(0, |position| position.0);
+            (open[0].parse::<u64>().unwrap() <= told).then_some(())
+        })
+        .await;
+        let rows = stage.rows("select instant || ' ' || value from readings").await;
+        let stored: BTreeMap<&str, f64> = rows
+            .iter()
+            .map(|row| row.split_once(' ').unwrap())
+            .map(|(at, value)| (at, value.parse().unwrap()))
+            .collect();
+        let told = stage.live.told();
+        for told in &told[self.seen..] {
+            let Some(instant) = told.row.key.get("instant") else { continue };
+            let second = now().since(millstream_polling::model::Timestamp::parse(instant).unwrap()).as_secs();
+            if let Some(value) = stored.get(instant) {
+                self.sink.insert(second, *value);
+            } else {
+                self.sink.remove(&second);
+            }
+        }
+        self.seen = told.len();
+    }
+
+    async fn confirm(&mut self, stage: &Stage) {
+        stage.live.confirm(None);
+        stage.acked().await;
+        self.durable = self.sink.clone();
+    }
+}
+
+#[tokio::test]
+async fn random_corrections_acks_and_kills_converge() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut world = World {
+        seed,
+        chance: fastrand::Rng::with_seed(seed),
+        truth: (1..40).map(|at| (at, 1.0)).collect(),
+        sink: BTreeMap::new(),
+        durable: BTreeMap::new(),
+        seen: 0,
+    };
+    let mut stage = Stage::with(settings(), Policy::Hold, SourceSpec::default(), world.script()).await;
+    for _ in 0..40 {
+        world.change_source();
+        world.script()(&stage.script);
+        stage.cycle().await;
+        world.read(&stage).await;
+        match world.chance.u8(0..10) {
+            0..4 => world.confirm(&stage).await,
+            4..7 => {
+                let (source, hand) = again(world.script());
+                stage = stage.killed_now(source, hand, Policy::Hold).await;
+                world.sink = world.durable.clone();
+                world.seen = 0;
+                world.read(&stage).await;
+            }
+            _ => {}
+        }
+    }
+    let report = stage.cycle().await;
+    assert_eq!(report.errors, Vec::<String>::new(), "seed {}", world.seed);
+    world.read(&stage).await;
+    world.confirm(&stage).await;
+    assert_eq!(world.durable, world.truth, "seed {}", world.seed);
 }

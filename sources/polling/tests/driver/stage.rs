@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use millstream_cdc::{Ack, CaptureEvent, ChangeCapture, Line};
 use millstream_core::SourceSpec;
-use millstream_model::{ChangedRow, Operation};
+use millstream_model::{ChangedRow, Operation, Position};
 use millstream_polling::model::{Reading, StreamFetch, StreamFetchRequest, Timestamp};
 use millstream_polling::scripted::{Asked, ScriptedSource, SourceScript};
 use millstream_polling::{
@@ -238,6 +238,7 @@ impl Told {
 /// Takes what is told, in place of the engine.
 pub struct Live {
     told: watch::Receiver<Vec<Told>>,
+    last: watch::Receiver<Option<Position>>,
     shared: Arc<Shared>,
     task: JoinHandle<()>,
 }
@@ -251,19 +252,26 @@ impl Live {
     async fn begin(capture: &PollingCapture, policy: Policy) -> Self {
         let mut events = until("the store is free", async || capture.live().await.ok()).await;
         let (tx, told) = watch::channel(Vec::new());
+        let (last_tx, last) = watch::channel(None);
         let shared = Arc::new(Shared { policy: Mutex::new(policy), held: Mutex::default() });
         let taker = shared.clone();
         let task = tokio::spawn(async move {
             while let Some(Ok(CaptureEvent::Changes(batch))) = events.next().await {
-                let line = batch.ack.line();
+                let (line, position) = (batch.ack.line(), batch.ack.position());
                 match *taker.policy.lock().unwrap() {
                     Policy::Confirm => batch.ack.confirm(),
                     Policy::Hold => taker.held.lock().unwrap().entry(line).or_default().push(batch.ack),
                 }
                 tx.send_modify(|told| told.extend(batch.rows.into_iter().map(|row| Told { line, row })));
+                last_tx.send_modify(|last| *last = (*last).max(position));
             }
         });
-        Self { told, shared, task }
+        Self { told, last, shared, task }
+    }
+
+    /// The highest position that was told.
+    pub fn last(&self) -> Option<Position> {
+        *self.last.borrow()
     }
 
     pub fn told(&self) -> Vec<Told> {
