@@ -5,11 +5,14 @@
 //! [`MemoryDocuments`] has them in a map.
 
 mod builder;
+mod key;
 mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;
+pub mod seeds;
 
 pub use builder::{Built, DocumentBuilder, Reading, ResolvedPage};
+pub use key::key_from_id;
 pub use memory::{MemoryDocuments, Resolve};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresDocuments;

@@ -10,7 +10,6 @@ mod build;
 mod concat;
 mod fields;
 mod inspect;
-mod key;
 mod path;
 mod plan;
 mod plans;
@@ -18,7 +17,6 @@ mod relation;
 mod resolve;
 mod root;
 mod scope;
-mod seeds;
 mod sight;
 mod types;
 mod value;
@@ -28,8 +26,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
-use millstream_core::{Diagnostic, IndexSpec, Result, SourceError, SourceSpec};
-use millstream_model::{ChangedRow, IndexName, RowKey};
+use millstream_core::{ColumnInfo, Diagnostic, IndexSpec, Result, SourceError, SourceSpec};
+use millstream_model::{ChangedRow, IndexName, QualifiedTable, RowKey};
 use millstream_postgres::sqlx::{self, AssertSqlSafe};
 use millstream_postgres::{Connections, Lease, classify};
 
@@ -87,7 +85,7 @@ impl PostgresDocuments {
     /// When the id has not as many parts as the key, a part is no value of its column's type, or the source can't be asked.
     pub async fn key_from_id(&self, index: &IndexName, id: &str) -> Result<RowKey> {
         let plan = self.plan(index).await?;
-        let key = key::from_id(&plan.queries()?.key.columns, id)?;
+        let key = crate::key_from_id(&plan.queries()?.key.columns, id)?;
         let table = &self.index(index)?.schema.table;
         let mut lease = self.lease().await?;
         for (column, value) in key.iter() {
@@ -96,7 +94,7 @@ impl PostgresDocuments {
             let Some(info) = info else { continue };
             let cast = AssertSqlSafe(format!("select ($1::text::{}) is null", types::cast_type(info)));
             let cast = sqlx::query(cast).bind(value).execute(&mut *lease).await;
-            cast.map_err(|error| key::refused(table, info, value, error))?;
+            cast.map_err(|error| not_of_type(table, info, value, error))?;
         }
         lease.keep();
         Ok(key)
@@ -151,5 +149,15 @@ impl DocumentBuilder for PostgresDocuments {
 
     async fn inspect(&self, index: &IndexName) -> Result<Vec<Diagnostic>> {
         inspect::inspect(self, index).await
+    }
+}
+
+/// What a part of an id that its column's type does not take is told.
+fn not_of_type(table: &QualifiedTable, column: &ColumnInfo, value: &str, error: sqlx::Error) -> SourceError {
+    let (name, native) = (&column.name, &column.native_type);
+    let code = error.as_database_error().and_then(|error| error.code()).unwrap_or_default();
+    match code.starts_with("22") {
+        true => SourceError::query(format!("`{value}` is no {native}, as the key column `{name}` of {table} holds")),
+        false => classify("can't look at the key", error),
     }
 }

@@ -11,10 +11,10 @@ use millstream_postgres::{Lease, Snapshot, classify, quote};
 
 use super::PostgresDocuments;
 use super::plan::{IndexPlan, Queries};
-use super::seeds::{Seed, SeedRows, seeds};
 use super::sight::unsteady;
 use super::walk::{PAGE, Route, WalkQuery};
 use crate::ResolvedPage;
+use crate::seeds::{Seed, SeedRows, seeds};
 
 /// The pages of touches. The first has those that need no query.
 pub(super) fn pages<'a>(
@@ -79,7 +79,7 @@ impl<'a> Resolving<'a> {
                 continue;
             }
             for (place, walk) in queries.walks.of(&row.table) {
-                for seed in seeds(walk, row) {
+                for seed in seeds(walk.tie(), row) {
                     match (seed, &walk.by_values) {
                         (Seed::Values(values), Route::Direct(places)) => {
                             let values = places.iter().map(|place| values[*place].clone());

@@ -10,6 +10,7 @@ use millstream_postgres::quote;
 use super::root::RootKey;
 use super::sight::SIGHT;
 use super::types::{cast_type, same_text};
+use crate::seeds::Tie;
 
 /// Touches in a page, and rows that one query gives before its fan-out counts as wide.
 pub(super) const PAGE: usize = 5_000;
@@ -33,6 +34,13 @@ pub(super) struct Walk {
     pub key: Vec<Text>,
     /// From the row itself, for rows of which a tie's value is not known. `None` without a key.
     pub by_row: Option<WalkQuery>,
+}
+
+impl Walk {
+    /// What ties a row to its parent, and whether the row itself can be asked.
+    pub fn tie(&self) -> Tie<'_> {
+        Tie { columns: &self.columns, key: self.by_row.as_ref().map(|_| self.key.as_slice()) }
+    }
 }
 
 /// Where the values of a row's tie lead.
