@@ -24,6 +24,7 @@ mod backend;
 mod capture;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+pub mod documents;
 mod driver;
 mod error;
 mod feed;
@@ -37,6 +38,7 @@ pub mod store;
 pub use async_trait::async_trait;
 pub use backend::SourceBackend;
 pub use capture::PollingCapture;
+pub use documents::SqliteDocuments;
 pub use driver::report::CycleReport;
 pub use error::{BackendError, BackendErrorKind, Classify};
 pub use handle::{Command, PollingHandle, StreamStatus};
