@@ -32,12 +32,15 @@ const LIMB: &str = "1000000000000";
 
 /// The exact sum as JSON text, of none `null`: `column` is the decimal's name in the rows that `rows` selects.
 ///
-/// It has as many digits behind the point as the one with the most. A decimal with more than 24 digits on a side fails with
-/// "integer overflow".
+/// It has as many digits behind the point as the one with the most. A decimal with more than 24 digits on a side fails the
+/// statement.
 pub(super) fn sum(column: &str, rows: &str) -> String {
     let zeros = "0".repeat(DIGITS);
     let point = format!("instr({}, '.')", with_point("x"));
-    let too_long = "abs(-9223372036854775807 - (length(x) > 0))";
+    // What is no path fails, and is told in the error. It looks at the row, lest it be worked out before any.
+    let fail = |why: &str| format!("json_extract('{}', '{why}' || substr(x, 1, 0))", "{}");
+    let (too_long, no_number) =
+        (fail("more than 24 digits on a side of the point, in a sum"), fail("what is no decimal number, in a sum"));
     let parts = format!(
         "select {} as s, substr({text}, 1, {point} - 1) as w, substr({text}, {point} + 1) as f, x from (\
          select {column} as x {rows}) where x is not null",
@@ -46,7 +49,8 @@ pub(super) fn sum(column: &str, rows: &str) -> String {
     );
     let limbs = format!(
         "select s, length(f) as scale, \
-         case when length(w) > {DIGITS} or length(f) > {DIGITS} or x glob '*[^-.0-9]*' then {too_long} \
+         case when x glob '*[^-.0-9]*' then {no_number} \
+         when length(w) > {DIGITS} or length(f) > {DIGITS} then {too_long} \
          else substr('{zeros}' || w, -{DIGITS}) || substr(f || '{zeros}', 1, {DIGITS}) end as d from ({parts})"
     );
     let limb = |at: usize| format!("sum(s * cast(substr(d, {}, 12) as integer))", at * 12 + 1);

@@ -92,15 +92,20 @@ struct Shared {
 }
 
 impl SqliteDocuments {
-    /// Builds the documents of `spec` from the store in a file, over up to `connections` connections. Opens nothing yet; must be
-    /// called within a tokio runtime.
+    /// Builds the documents of `spec` from the store in a file, over up to `connections` connections: one for each build and resolve
+    /// at a time, and one for [`inspect`](DocumentBuilder::inspect). Opens nothing yet.
     pub fn new(path: impl Into<PathBuf>, spec: Arc<SourceSpec>, connections: u32) -> Self {
         let options = SqliteConnectOptions::new()
             .filename(path.into())
             .read_only(true)
             .busy_timeout(BUSY)
             .disable_statement_logging();
-        let pool = SqlitePoolOptions::new().max_connections(connections.max(1)).test_before_acquire(false);
+        // A file's connections do not age; and what watches their age would need a runtime already.
+        let pool = SqlitePoolOptions::new()
+            .max_connections(connections.max(1))
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .test_before_acquire(false);
         let shared = Shared { pool: pool.connect_lazy_with(options), spec, plans: Plans::default() };
         Self { shared: Arc::new(shared) }
     }

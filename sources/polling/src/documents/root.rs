@@ -6,7 +6,6 @@ use millstream_model::{KeyColumns, Text};
 
 use super::fields::Planner;
 use super::path::output_text;
-use super::types::parameter;
 
 /// The root's key, as the index orders it.
 pub(super) struct RootKey {
@@ -58,7 +57,8 @@ pub(super) fn build_query(schema: &IndexSchema, catalog: &Catalog, key: &RootKey
     for (number, (name, info)) in key.columns.iter().zip(&key.infos).enumerate() {
         let column = root.column(name)?.sql;
         let asked = part("k", number, width);
-        conditions.push(format!("{column} = {}", parameter(info, &asked)));
+        // A text is read as the column's own values are: of a number's column one that is no number finds nothing.
+        conditions.push(format!("{column} = {asked}"));
         let text = output_text(&column);
         if !info.one_text_per_value {
             other.push(format!("{text} <> {asked}"));

@@ -71,11 +71,6 @@ pub(super) fn joins(left: &ColumnInfo, right: &ColumnInfo) -> bool {
     a != "numeric" && b != "numeric" && (a == b || (is_number(a) && is_number(b)))
 }
 
-/// A parameter that compares as a column's values do.
-pub(super) fn parameter(column: &ColumnInfo, sql: &str) -> String {
-    if is_number(&column.base_type) { format!("cast({sql} as integer)") } else { sql.to_owned() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

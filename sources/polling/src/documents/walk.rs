@@ -10,7 +10,7 @@ use millstream_model::{QualifiedTable, Text};
 use super::path::output_text;
 use super::quote::ident;
 use super::root::{RootKey, part};
-use super::types::{parameter, same_text};
+use super::types::same_text;
 
 /// Touches in a page, and rows that one query gives before its fan-out counts as wide.
 pub(super) const PAGE: usize = 5_000;
@@ -159,9 +159,8 @@ impl<'a> Climb<'a> {
     fn query(&self, first: usize, seeds: &[&Text]) -> Result<WalkQuery> {
         let mut ties = Vec::new();
         for (number, name) in seeds.iter().enumerate() {
-            let column = self.column(&self.node(first).table, name)?;
-            let seed = parameter(column, &part("s", number, seeds.len()));
-            ties.push(format!("a0.{} = {seed}", ident(name)));
+            self.column(&self.node(first).table, name)?;
+            ties.push(format!("a0.{} = {}", ident(name), part("s", number, seeds.len())));
         }
         let mut from = format!(
             "json_each(?1) as s cross join main.{} as a0 on {}",
@@ -203,8 +202,8 @@ impl<'a> Climb<'a> {
         let table = ident(self.node(0).table.table());
         let columns = self.key.columns.iter().map(|name| format!("a0.{}", ident(name))).collect::<Vec<_>>();
         let texts = self.key.columns.iter().map(|name| text(0, name)).collect::<Vec<_>>().join(", ");
-        let values = self.key.infos.iter().enumerate().map(|(at, info)| parameter(info, &format!("?{}", at + 1)));
-        let after = format!(" where ({}) > ({})", columns.join(", "), values.collect::<Vec<_>>().join(", "));
+        let values = (1..=columns.len()).map(|number| format!("?{number}")).collect::<Vec<_>>().join(", ");
+        let after = format!(" where ({}) > ({values})", columns.join(", "));
         let page = |after: &str| {
             format!("select 0, {texts} from main.{table} as a0{after} order by {} limit {PAGE}", columns.join(", "))
                 .into()

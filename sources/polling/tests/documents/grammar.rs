@@ -116,6 +116,8 @@ async fn rows_outside_of_the_filters_have_no_document() {
         "table: users\nwhere: not archived\ndelete_when: deleted_at is not null\nfields: { id: long }",
     ));
     let asked: Vec<_> = ["1", "2", "99", "x", "3"].iter().map(|id| key("id", id)).collect();
+    // No text but its own finds a row.
+    store.execute("insert into users (id, name) values (0, 'nobody')").await;
     store.execute("update users set archived = 1 where id = 1; update users set deleted_at = '2024-01-01T00:00:00.000000Z' where id = 2").await;
     let absent = Built::Absent;
     assert_eq!(

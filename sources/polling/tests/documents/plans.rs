@@ -24,7 +24,7 @@ async fn a_document_is_one_sub_query_of_text_over_its_key() {
     assert_eq!(
         sql,
         "select k.key, (select ('{\"id\":' || json_quote(t0.\"id\") || ',\"it''s\":' || json_quote(t0.\"name\") || '}') \
-         from main.\"companies\" as t0 where t0.\"id\" = cast(k.value as integer)) as doc, null as own\nfrom json_each(?1) as k"
+         from main.\"companies\" as t0 where t0.\"id\" = k.value) as doc, null as own\nfrom json_each(?1) as k"
     );
 }
 

@@ -101,11 +101,11 @@ async fn p12_a_double_has_the_fewest_digits_that_mean_it() {
 #[tokio::test]
 async fn p12_decimals_are_added_and_ordered_with_all_their_digits() {
     let store = Store::with(
-        "create table r (id integer primary key); insert into r values (1), (2), (3), (4);
+        "create table r (id integer primary key); insert into r values (1), (2), (3), (4), (5);
          create table d (id integer primary key, r integer, x decimal_text);
          insert into d (r, x) values (1, '123456789012345678901234.123456789012345678901234'), (1, '0.000000000000000000000001'), (1, '-200000000000000000000000'), (1, null),
          (2, '9'), (2, '-10.5'), (2, '10'), (2, '-9.25'), (2, '0.00'), (2, null), (2, '-0.5'), (2, '1.5'), (2, '1.45'),
-         (3, '1.50'), (3, '-1.5'), (4, '1234567890123456789012345')",
+         (3, '1.50'), (3, '-1.5'), (4, '1234567890123456789012345'), (5, 'NaN'), (5, '1')",
     )
     .await;
     let documents = store.documents(schema(
@@ -122,6 +122,36 @@ async fn p12_decimals_are_added_and_ordered_with_all_their_digits() {
         r#"{"sum":1.70,"up":[-10.5,-9.25,-0.5,0.00,1.45,1.5,9,10,null],"down":[null,10,9,1.5],"low":-10.5}"#
     );
     assert!(document(&documents, key("id", "3")).await.starts_with(r#"{"sum":0.00,"#));
-    let error = documents.build_many(&index(), &[key("id", "4")]).await.unwrap_err();
-    assert!(error.to_string().contains("integer overflow"), "{error}");
+    for (id, why) in [("4", "more than 24 digits"), ("5", "no decimal number")] {
+        let error = documents.build_many(&index(), &[key("id", id)]).await.unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn points_defaults_and_types_of_the_authors_own() {
+    let store = Store::with(
+        "create table v (id integer primary key, lat real, lon decimal_text, name text, at timestamp_text);
+         insert into v values (1, 0.1, '-1.50', ' a ', '2026-01-31T12:00:00.000000Z'), (2, null, '1', null, null)",
+    )
+    .await;
+    let documents = store.documents(schema(
+        r#"
+table: v
+fields:
+  at: { geo_point: { lat: lat, lon: lon }, nullable: true }
+  name: { type: text, transforms: [trim], default: "none" }
+  when: { type: custom, source: [timestamp_text], mapping: { type: date }, column: at, nullable: true }
+  far: { type: boolean, sql: "lat > 1", default: true }
+  o: { object: { id: long, p: { object: { id: { type: long, default: 7 } } } } }
+"#,
+    ));
+    assert_eq!(
+        document(&documents, key("id", "1")).await,
+        r#"{"at":{"lat":0.1,"lon":-1.50},"name":"a","when":"2026-01-31T12:00:00+00:00","far":false,"o":{"id":1,"p":{"id":1}}}"#
+    );
+    assert_eq!(
+        document(&documents, key("id", "2")).await,
+        r#"{"at":null,"name":"none","when":null,"far":true,"o":{"id":2,"p":{"id":2}}}"#
+    );
 }
