@@ -1,5 +1,8 @@
 //! Documents from an embedded store, over a real SQLite file.
 
+// Every function here is part of a test.
+#![allow(clippy::unwrap_used)]
+
 mod grammar;
 mod names;
 mod plans;
