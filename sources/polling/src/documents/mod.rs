@@ -9,7 +9,7 @@
 //! |---|---|
 //! | tables | those of the store, in the schema `public`; the driver's own (`millstream_…`) are refused |
 //! | types | a column's declared type tells what it is: `decimal_text`, `timestamp_text`, `date_text`, `json_text`, `boolean`, `integer` (64 bits: `long`), `real`, `text`, `blob` |
-//! | keys and joins | of `text`, `integer`, `boolean`, `timestamp_text`, `date_text`; `real`, `blob`, `json_text` and columns without a type are refused, since a text does not say which value they hold. Joined columns are of one type; decimals are refused, since `1.0` and `1.00` are other texts |
+//! | keys and joins | of `text`, `integer`, `boolean`, `timestamp_text`, `date_text`; `real`, `blob`, `json_text` and columns without a type are refused, since a text does not say which value they hold. Joined columns are of one type; joined decimals are refused, since `1.0` and `1.00` are other texts |
 //! | `array: true` | only of an expression that gives JSON; there are no columns of arrays. A JSON column is `type: json` |
 //! | `geo_point: { point }` | refused; there is no such type. `{ lat, lon }` works |
 //! | `where`, `when`, `delete_when`, `sql` | SQLite's own SQL over the table's columns, named without the table: decimals in it are worked out as floating-point numbers, texts are compared letter by letter, truths are 1 and 0. The declared `type` tells how an expression looks: `boolean` as `true` or `false`, `json` as JSON, `binary` as base64 |

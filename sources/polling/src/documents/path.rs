@@ -13,7 +13,7 @@ pub(super) struct Reached<'a> {
     pub far: Scope<'a>,
     between: Vec<Scope<'a>>,
     /// Of each table in between and at last the far one: what ties it to the one before.
-    ties: Vec<String>,
+    ties: Vec<Tie>,
     distinct: bool,
 }
 
@@ -41,15 +41,21 @@ impl Reached<'_> {
         let (last, inner) = self.ties.split_last().expect("a path has its far table");
         let far = self.far.from();
         let Some((first, rest)) = self.between.split_first() else {
-            return format!("from {far} where {last}");
+            return format!("from {far} where {}", last.condition());
         };
-        let joined = rest.iter().zip(&inner[1..]).map(|(scope, tie)| format!(" join {} on {tie}", scope.from()));
+        // A cross join is one in this very order: from the row outwards, each table by the one before.
+        let joined = rest
+            .iter()
+            .zip(&inner[1..])
+            .map(|(scope, tie)| format!(" cross join {} on {}", scope.from(), tie.condition()));
         let chain = format!("{}{}", first.from(), joined.collect::<String>());
-        let begin = &inner[0];
+        let begin = inner[0].condition();
         if self.distinct {
-            format!("from {far} where exists (select 1 from {chain} where {begin} and {last})")
+            // With `exists` SQLite reads through the far table for each row.
+            let (lefts, rights) = (last.lefts.join(", "), last.rights.join(", "));
+            format!("from {far} where ({rights}) in (select {lefts} from {chain} where {begin})")
         } else {
-            format!("from {chain} join {far} on {last} where {begin}")
+            format!("from {chain} cross join {far} on {} where {begin}", last.condition())
         }
     }
 
@@ -93,12 +99,26 @@ pub(super) fn order_by(terms: &[Term], shown: &str) -> String {
     format!("order by {}", terms.collect::<Vec<_>>().join(", "))
 }
 
-fn tie<'a>(left: &mut Scope<'a>, right: &mut Scope<'a>, pairs: &[JoinPair]) -> Result<String> {
-    let mut conditions = Vec::new();
-    for pair in pairs {
-        conditions.push(format!("{} = {}", right.column(&pair.right)?.sql, left.column(&pair.left)?.sql));
+/// What ties a table to the one before: columns that are equal.
+struct Tie {
+    lefts: Vec<String>,
+    rights: Vec<String>,
+}
+
+impl Tie {
+    fn condition(&self) -> String {
+        let pairs = self.rights.iter().zip(&self.lefts).map(|(right, left)| format!("{right} = {left}"));
+        pairs.collect::<Vec<_>>().join(" and ")
     }
-    Ok(conditions.join(" and "))
+}
+
+fn tie<'a>(left: &mut Scope<'a>, right: &mut Scope<'a>, pairs: &[JoinPair]) -> Result<Tie> {
+    let mut tie = Tie { lefts: Vec::new(), rights: Vec::new() };
+    for pair in pairs {
+        tie.lefts.push(left.column(&pair.left)?.sql);
+        tie.rights.push(right.column(&pair.right)?.sql);
+    }
+    Ok(tie)
 }
 
 /// A number as an SQL literal, for limits.

@@ -50,6 +50,29 @@ fields:
 }
 
 #[tokio::test]
+async fn a_path_of_composite_keys_shows_each_far_row_once_or_each_time() {
+    let store = Store::with(
+        "create table r (a integer not null, b text not null, primary key (a, b)) without rowid; insert into r values (1, 'x'), (2, 'x');
+         create table l (id integer primary key, ra integer, rb text, fa integer, fb text); create index lr on l (ra, rb);
+         insert into l values (1, 1, 'x', 7, '7'), (2, 1, 'x', 7, '7'), (3, 1, 'x', 7, 'y'), (4, 2, 'y', 7, '7'), (5, 1, 'x', null, '7');
+         create table f (a integer not null, b text not null, n integer, primary key (a, b)); insert into f values (7, '7', 1), (7, 'y', 2), (8, '7', 3)",
+    )
+    .await;
+    let path = "through: { table: l, join: { a: ra, b: rb }, to: { fa: a, fb: b } }";
+    let documents = store.documents(schema(&format!(
+        "table: r\nfields:\n  each: {{ collect: n, of: f, type: long, {path} }}\n  once: {{ has_many: f, distinct: true, {path}, fields: {{ n: {{ type: long, nullable: true }} }} }}\n  \
+         kinds: {{ count: f, distinct: true, {path} }}"
+    )));
+    assert_eq!(
+        document(&documents, keys(&[("a", "1"), ("b", "x")])).await,
+        r#"{"each":[1,1,2],"once":[{"n":1},{"n":2}],"kinds":2}"#
+    );
+    assert_eq!(document(&documents, keys(&[("a", "2"), ("b", "x")])).await, r#"{"each":[],"once":[],"kinds":0}"#);
+    let far = row("f", keys(&[("a", "7"), ("b", "y")]), Operation::Upsert);
+    assert_eq!(touches(&documents, &[far]).await, [(0, "1:x".to_owned())]);
+}
+
+#[tokio::test]
 async fn keys_of_every_allowed_type_find_their_rows() {
     for (declared, value, text) in [
         ("integer", "9007199254740993", "9007199254740993"),
