@@ -21,6 +21,7 @@
 //! backend must do.
 
 mod backend;
+pub mod backends;
 mod capture;
 #[cfg(feature = "conformance")]
 pub mod conformance;

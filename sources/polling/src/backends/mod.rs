@@ -1,0 +1,5 @@
+//! Ready-made backends.
+
+mod csv_folder;
+
+pub use csv_folder::{CsvFolder, CsvFolderSettings, CsvRows};
