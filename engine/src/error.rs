@@ -21,6 +21,17 @@ pub enum BuildError {
     /// The file names a source that this build does not have.
     #[error("this build has no source of this kind; build millstream with its feature (feature={0})")]
     NotBuiltIn(&'static str),
+    /// The file names another kind of source than what is asked for works with.
+    #[error("this works with another kind of source (wanted={wanted}, found={found})")]
+    OtherSource {
+        /// The kind that it works with.
+        wanted: &'static str,
+        /// The kind that the file names.
+        found: &'static str,
+    },
+    /// A polled source of which nothing is said.
+    #[error("nothing says what is polled; write one such as `csv_folder: {{ path: inbox, key: [id] }}`")]
+    NoBackend,
     /// The source's settings can't be used.
     #[error(transparent)]
     Source(#[from] SourceError),

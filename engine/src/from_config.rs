@@ -1,11 +1,13 @@
+use std::sync::Arc;
+
 use millstream_actors::Settings;
+use millstream_document::DocumentBuilder;
 use millstream_sinks::{FileProgress, JsonlDeadLetters, JsonlSink, NullSink};
 
 use crate::builder::{EngineBuilder, OnError, OnGap};
-use crate::config::{
-    self, Config, DeadLettersSection, EngineSection, Gap, PostgresSection, SinkSection, SourceSection,
-};
-use crate::error::BuildError;
+use crate::config::{self, Config, DeadLettersSection, EngineSection, Gap, SinkSection, SourceSection};
+use crate::error::{BuildError, StartError};
+use crate::finding::Finding;
 use crate::{Engine, sinkless};
 
 impl Engine {
@@ -21,8 +23,11 @@ impl Engine {
 impl Config {
     /// The values to tune, as the file states them.
     pub fn settings(&self) -> Settings {
-        let SourceSection::Postgres(postgres) = &self.source;
-        settings(&self.engine, postgres)
+        let hold = match &self.source {
+            SourceSection::Postgres(postgres) => postgres.hold,
+            SourceSection::Polling(polling) => polling.hold,
+        };
+        settings(&self.engine, hold)
     }
 
     /// An engine as the file describes it, to be refined.
@@ -49,10 +54,9 @@ impl Config {
     /// # Errors
     /// When a part of it can't be used.
     pub fn builder_without_sinks(&self) -> Result<EngineBuilder, BuildError> {
-        let SourceSection::Postgres(postgres) = &self.source;
-        let on_gap = match postgres.on_gap {
-            Gap::Stop => OnGap::Stop,
-            Gap::Backfill => OnGap::Backfill,
+        let on_gap = match &self.source {
+            SourceSection::Postgres(postgres) if postgres.on_gap == Gap::Backfill => OnGap::Backfill,
+            _ => OnGap::Stop,
         };
         let mut builder = self.with_source(Engine::builder(self.name.as_str()))?;
         builder = builder.on_gap(on_gap).settings(self.settings());
@@ -70,19 +74,58 @@ impl Config {
         Ok(builder)
     }
 
-    #[cfg(feature = "postgres")]
     fn with_source(&self, builder: EngineBuilder) -> Result<EngineBuilder, BuildError> {
-        Ok(builder.source(self.source()?))
+        match &self.source {
+            #[cfg(feature = "postgres")]
+            SourceSection::Postgres(_) => Ok(builder.source(self.postgres_source()?)),
+            #[cfg(feature = "polling")]
+            SourceSection::Polling(polling) => Ok(builder.source(self.polling_source(polling)?)),
+            #[cfg(not(all(feature = "postgres", feature = "polling")))]
+            other => {
+                drop(builder);
+                Err(BuildError::NotBuiltIn(other.name()))
+            }
+        }
     }
 
-    #[cfg(not(feature = "postgres"))]
-    fn with_source(&self, _: EngineBuilder) -> Result<EngineBuilder, BuildError> {
-        Err(BuildError::NotBuiltIn("postgres"))
+    /// The documents' side alone: for previews. Takes up to `connections`.
+    ///
+    /// # Errors
+    /// When the source's address can't be used, or this build does not have it.
+    pub fn documents(&self, connections: usize) -> Result<Arc<dyn DocumentBuilder>, BuildError> {
+        match &self.source {
+            #[cfg(feature = "postgres")]
+            SourceSection::Postgres(_) => Ok(Arc::new(self.postgres_source()?.documents(connections))),
+            #[cfg(feature = "polling")]
+            SourceSection::Polling(polling) => self.polling_documents(polling, connections),
+            #[cfg(not(all(feature = "postgres", feature = "polling")))]
+            other => {
+                let _ = connections;
+                Err(BuildError::NotBuiltIn(other.name()))
+            }
+        }
+    }
+
+    /// All that keeps an engine of this configuration from starting, or from doing well, and what a start would do by itself: the
+    /// indexes, the source, the sinks and what they keep, and whether the source goes on where it was left. Changes nothing. What
+    /// an engine looks at before it begins is looked at here, by the same functions.
+    ///
+    /// # Errors
+    /// When the source can't be asked, or a part of the configuration can't be used.
+    pub async fn check(&self) -> Result<Vec<Finding>, StartError> {
+        match &self.source {
+            #[cfg(feature = "postgres")]
+            SourceSection::Postgres(_) => self.check_postgres().await,
+            #[cfg(feature = "polling")]
+            SourceSection::Polling(polling) => self.check_polling(polling).await,
+            #[cfg(not(all(feature = "postgres", feature = "polling")))]
+            other => Err(BuildError::NotBuiltIn(other.name()).into()),
+        }
     }
 }
 
-fn settings(engine: &EngineSection, postgres: &PostgresSection) -> Settings {
-    let mut settings = Settings::default().with_hold(postgres.hold.0);
+fn settings(engine: &EngineSection, hold: config::Span) -> Settings {
+    let mut settings = Settings::default().with_hold(hold.0);
     macro_rules! take {
         ($($field:ident $with:ident $value:expr;)*) => {
             $(if let Some(value) = engine.$field { settings = settings.$with($value(value)); })*
@@ -126,10 +169,9 @@ mod tests {
              backfill_pages: 9, backfills: 9, inspect_every: 9s, retry_first: 9s, retry_longest: 19s, restarts_max: 9 }\n";
         let config = Config::read(text, "c.yaml", std::path::Path::new(""), &|_| None);
         let config = config.unwrap_or_else(|error| panic!("{error}"));
-        let SourceSection::Postgres(postgres) = &config.source;
         // `Debug` lists every field: a new setting shows up here as one that the file can't set.
         let before = format!("{:#?}", Settings::default());
-        let after = format!("{:#?}", settings(&config.engine, postgres));
+        let after = format!("{:#?}", config.settings());
         let lines = before.lines().zip(after.lines()).filter(|(before, _)| before.contains(": "));
         let same: Vec<_> = lines.filter(|(before, after)| before == after).map(|(before, _)| before.trim()).collect();
         assert!(same.is_empty(), "{same:?}");

@@ -4,7 +4,7 @@
 //! them to one or more sinks, and tells the source how far it got only when the documents are durable. Start reading at
 //! `topology.rs`: it makes every channel and spawns every actor.
 //!
-//! Back ends are features; `postgres` is on by default. Without one, give the builder a capture and documents of your own.
+//! Back ends are features; `postgres` is on by default, `polling` adds sources without a log. Without one, give the builder a capture and documents of your own.
 
 mod builder;
 #[cfg(feature = "postgres")]
@@ -23,6 +23,8 @@ mod topology;
 
 pub mod config;
 pub mod metrics;
+#[cfg(feature = "polling")]
+pub mod polling;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 

@@ -1,6 +1,6 @@
 use millstream::config::Config;
 use millstream::core::SourceError;
-use millstream::document::{Built, DocumentBuilder, PostgresDocuments};
+use millstream::document::{Built, DocumentBuilder};
 use millstream::model::{IndexName, RowKey};
 
 use crate::cli::PreviewArgs;
@@ -9,22 +9,20 @@ use crate::print;
 
 /// Prints one document as it would be written now, or the query that builds it.
 pub async fn preview(config: Config, args: &PreviewArgs) -> Outcome {
-    let source = config.source()?;
+    let spec = config.spec();
     let index = IndexName::new(&args.index);
-    if source.spec().index(&index).is_none() {
-        let known: Vec<String> = source.spec().indexes().map(|index| index.name.to_string()).collect();
+    if spec.index(&index).is_none() {
+        let known: Vec<String> = spec.indexes().map(|index| index.name.to_string()).collect();
         let message = format!("there is no index {index}; there are: {}", known.join(", "));
         return Err(Exit::configuration(message));
     }
-    let failed = |error: SourceError| Exit::configuration(format!("can't preview: {error}"));
-    let documents = source.documents(1);
+    let documents = config.documents(1)?;
     let key = documents.key_from_id(&index, &args.id).await.map_err(failed)?;
-    if args.sql { query(&documents, &index, &key).await } else { document(&documents, &index, &key).await }
+    if args.sql { query(&*documents, &index, &key).await } else { document(&*documents, &index, &key).await }
 }
 
-async fn document(documents: &PostgresDocuments, index: &IndexName, key: &RowKey) -> Outcome {
-    let reading = documents.build_many(index, std::slice::from_ref(key)).await;
-    let reading = reading.map_err(|error| Exit::configuration(format!("can't preview: {error}")))?;
+async fn document(documents: &dyn DocumentBuilder, index: &IndexName, key: &RowKey) -> Outcome {
+    let reading = documents.build_many(index, std::slice::from_ref(key)).await.map_err(failed)?;
     match reading.built.into_iter().next() {
         Some(Built::Document(document)) => print::line(document),
         Some(Built::Respelled(own)) => {
@@ -35,12 +33,13 @@ async fn document(documents: &PostgresDocuments, index: &IndexName, key: &RowKey
 }
 
 /// The query, with what its parameters stand for.
-async fn query(documents: &PostgresDocuments, index: &IndexName, key: &RowKey) -> Outcome {
-    let query = documents.document_sql(index).await;
-    let query = query.map_err(|error| Exit::configuration(format!("can't preview: {error}")))?;
-    for (number, (column, value)) in key.iter().enumerate() {
-        let value = value.replace('\n', " ");
-        print::line(format_args!("-- ${}: values of {column} as text[]; for this document {value:?}", number + 1))?;
+async fn query(documents: &dyn DocumentBuilder, index: &IndexName, key: &RowKey) -> Outcome {
+    match documents.explain(index, key).await.map_err(failed)? {
+        Some(query) => print::line(query),
+        None => Err(Exit::unfinished("documents of this source are not built by a query")),
     }
-    print::line(query)
+}
+
+fn failed(error: SourceError) -> Exit {
+    Exit::configuration(format!("can't preview: {error}"))
 }

@@ -9,7 +9,7 @@ use crate::print;
 
 /// Prints what the database lacks as a script, or runs of it what `manage` allows and prints what is left.
 pub async fn provision(config: Config, args: &ProvisionArgs) -> Outcome {
-    let source = config.source()?;
+    let source = config.postgres_source()?;
     let found = if args.apply { apply(&source).await } else { source.coverage().await };
     let found = found.map_err(|error| Exit::configuration(format!("can't provision: {error}")))?;
     let is_slot = |finding: &&Finding| finding.code == "slot" && finding.manageable;

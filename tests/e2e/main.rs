@@ -13,6 +13,7 @@ mod cases_g;
 mod cases_h;
 mod checking;
 mod names;
+mod polled;
 mod programs;
 mod promises;
 mod stopped;

@@ -13,10 +13,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
     ("millstream-postgres", &["millstream-model", "millstream-core"]),
     ("millstream-cdc", &["millstream-model", "millstream-core", "millstream-postgres"]),
     ("millstream-document", &["millstream-model", "millstream-core", "millstream-postgres"]),
-    (
-        "millstream-polling",
-        &["millstream-model", "millstream-core", "millstream-cdc", "millstream-document"],
-    ),
+    ("millstream-polling", &["millstream-model", "millstream-core", "millstream-cdc", "millstream-document"]),
     ("millstream-sinks", &["millstream-model", "millstream-postgres"]),
     (
         "millstream-actors",
@@ -31,6 +28,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
             "millstream-cdc",
             "millstream-document",
             "millstream-sinks",
+            "millstream-polling",
             "millstream-actors",
         ],
     ),

@@ -8,7 +8,7 @@ use millstream_model::IndexName;
 use super::check::check;
 use super::indexes::INLINE;
 use super::variables::Variables;
-use super::{Config, ConfigError, DeadLettersSection, Name, SchemaSource, SinkSection, SourceSection};
+use super::{Config, ConfigError, DeadLettersSection, Name, SchemaSource, SinkSection, SourceSection, StoreSection};
 
 impl Config {
     /// Reads a configuration file and the schemas that it names. Variables come from the process's environment.
@@ -144,9 +144,18 @@ impl Config {
         if let Some(control) = &mut self.control {
             resolve(&mut control.token_file);
         }
-        let SourceSection::Postgres(postgres) = &mut self.source;
-        postgres.password_file.iter_mut().for_each(&mut resolve);
-        postgres.tls_root.iter_mut().for_each(&mut resolve);
+        match &mut self.source {
+            SourceSection::Postgres(postgres) => {
+                postgres.password_file.iter_mut().for_each(&mut resolve);
+                postgres.tls_root.iter_mut().for_each(&mut resolve);
+            }
+            SourceSection::Polling(polling) => {
+                if let StoreSection::Sqlite(store) = &mut polling.store {
+                    resolve(&mut store.path);
+                }
+                polling.csv_folder.iter_mut().for_each(|folder| resolve(&mut folder.path));
+            }
+        }
     }
 
     fn read_schemas(&mut self, file: &YamlFile, inline: &[(String, Node)], errors: &mut Vec<YamlError>) {

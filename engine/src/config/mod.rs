@@ -12,6 +12,7 @@ mod indexes;
 mod json_schema;
 mod load;
 mod name;
+mod polling;
 mod sinks;
 mod source;
 mod units;
@@ -28,6 +29,9 @@ pub use self::error::ConfigError;
 pub use self::indexes::{IndexSection, OnError, SchemaSource};
 pub use self::json_schema::json_schema;
 pub use self::name::Name;
+pub use self::polling::{
+    ColumnTypeSection, CsvFolderSection, Floor, PollingSection, PostgresStoreSection, SqliteStoreSection, StoreSection,
+};
 pub use self::sinks::{DeadLettersSection, FileSection, LettersSection, NullSection, SinkSection};
 pub use self::source::{
     Gap, Heartbeat, Manage, PostgresSection, RowLevelSecurity, SlotWait, SourceSection, TlsSection,

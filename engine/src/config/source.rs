@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::{Span, name};
+use super::{PollingSection, Span, name};
 
 /// Where the rows are.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -17,6 +17,18 @@ use super::{Span, name};
 pub enum SourceSection {
     /// Postgres, by logical replication.
     Postgres(Box<PostgresSection>),
+    /// A system without a log, asked at intervals.
+    Polling(Box<PollingSection>),
+}
+
+impl SourceSection {
+    /// The word by which the file names the kind of source.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Postgres(_) => "postgres",
+            Self::Polling(_) => "polling",
+        }
+    }
 }
 
 /// A Postgres database. Either `url` or `host`, `port`, `user` and `database` say where it is.
@@ -291,11 +303,11 @@ fn millstream() -> String {
     "millstream".to_owned()
 }
 
-fn hold() -> Span {
+pub(super) fn hold() -> Span {
     Span(Duration::from_secs(15 * 60))
 }
 
-fn hold_text() -> &'static str {
+pub(super) fn hold_text() -> &'static str {
     "15m"
 }
 

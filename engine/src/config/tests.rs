@@ -85,7 +85,7 @@ fn everything_that_a_file_may_say_is_read() {
     let folder = folder();
     let config = read(FULL, folder.path()).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((config.version, config.name.as_str()), (1, "shop"));
-    let SourceSection::Postgres(postgres) = &config.source;
+    let SourceSection::Postgres(postgres) = &config.source else { panic!("a Postgres") };
     assert_eq!((postgres.slot.as_str(), postgres.publication.as_str()), ("shop_1", "My Publication"));
     assert_eq!(postgres.manage, Manage { publication: true, indexes: true, ..Manage::NONE });
     assert_eq!((postgres.slot_wait, postgres.on_gap), (SlotWait::Forever, Gap::Backfill));
@@ -123,7 +123,7 @@ fn what_is_left_out_has_its_default() {
     let text = with("url: postgres://me@db/shop", "host: /run/pg, user: me, port: \"${NUMBER}\"")
         .replace("name: shop", "name: shop\nengine:");
     let config = read(&text, folder.path()).unwrap_or_else(|error| panic!("{error}"));
-    let SourceSection::Postgres(postgres) = &config.source;
+    let SourceSection::Postgres(postgres) = &config.source else { panic!("a Postgres") };
     assert_eq!((postgres.slot.as_str(), postgres.publication.as_str()), ("millstream", "millstream"));
     assert_eq!(postgres.manage, Manage { publication: true, slot: true, ..Manage::NONE });
     assert_eq!(postgres.slot_wait, SlotWait::For(Duration::from_secs(60)));

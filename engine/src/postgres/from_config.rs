@@ -7,26 +7,23 @@ use crate::error::{BuildError, StartError};
 use crate::finding::Finding;
 
 impl Config {
-    /// The source that the file describes.
+    /// The Postgres that the file describes.
     ///
     /// # Errors
-    /// When its address can't be used.
-    pub fn source(&self) -> Result<PostgresSource, BuildError> {
-        let SourceSection::Postgres(postgres) = &self.source;
+    /// When its address can't be used, or the file describes another kind of source.
+    pub fn postgres_source(&self) -> Result<PostgresSource, BuildError> {
+        let SourceSection::Postgres(postgres) = &self.source else {
+            return Err(BuildError::OtherSource { wanted: "postgres", found: self.source.name() });
+        };
         let source = PostgresSource::new(postgres.settings()?, self.spec())
             .capture(capture_settings(postgres, &self.engine)?)
             .accept_row_level_security(postgres.row_level_security == RowLevelSecurity::Accept);
         Ok(source)
     }
 
-    /// All that keeps an engine of this configuration from starting, or from doing well, and what a start would do by itself: the
-    /// indexes, the log's coverage, the connections, the sinks and what they keep, and whether the source goes on where it was
-    /// left. Changes nothing. What an engine looks at before it begins is looked at here, by the same functions.
-    ///
-    /// # Errors
-    /// When the source can't be asked, or a part of the configuration can't be used.
-    pub async fn check(&self) -> Result<Vec<Finding>, StartError> {
-        let source = self.source()?;
+    /// What a Postgres, its engine and its sinks lack.
+    pub(crate) async fn check_postgres(&self) -> Result<Vec<Finding>, StartError> {
+        let source = self.postgres_source()?;
         let mut found = source.check(&self.settings()).await?;
         let may_replicate = !found.iter().any(|finding| finding.code == "role");
         let engine = self.builder()?.build()?;

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
-use millstream_core::{Diagnostic, Result};
+use millstream_core::{Diagnostic, Result, SourceError};
 use millstream_model::{ChangedRow, IndexName, RowKey, Sight};
 
 /// Finds and builds documents.
@@ -32,6 +32,24 @@ pub trait DocumentBuilder: Send + Sync {
     /// # Errors
     /// When the source can't be asked.
     async fn inspect(&self, index: &IndexName) -> Result<Vec<Diagnostic>>;
+
+    /// The root key that a document's id spells: for people who have an id at hand.
+    ///
+    /// # Errors
+    /// When the id spells none, or the source can't be asked.
+    async fn key_from_id(&self, index: &IndexName, id: &str) -> Result<RowKey> {
+        let message = format!("this source reads no keys out of ids (index={index}, id={id})");
+        Err(SourceError::setup(message))
+    }
+
+    /// How one document is built, for people to run themselves: a query, with comments on its parameters. `None`: there is nothing
+    /// of the kind.
+    ///
+    /// # Errors
+    /// When the index does not fit the source, or it can't be asked.
+    async fn explain(&self, _index: &IndexName, _key: &RowKey) -> Result<Option<String>> {
+        Ok(None)
+    }
 }
 
 /// Some of the documents that rows touch.

@@ -79,27 +79,6 @@ impl PostgresDocuments {
         Ok(self.plan(index).await?.queries()?.build.to_string())
     }
 
-    /// The key that a document's id spells: the inverse of [`RowKey::to_id`].
-    ///
-    /// # Errors
-    /// When the id has not as many parts as the key, a part is no value of its column's type, or the source can't be asked.
-    pub async fn key_from_id(&self, index: &IndexName, id: &str) -> Result<RowKey> {
-        let plan = self.plan(index).await?;
-        let key = crate::key_from_id(&plan.queries()?.key.columns, id)?;
-        let table = &self.index(index)?.schema.table;
-        let mut lease = self.lease().await?;
-        for (column, value) in key.iter() {
-            let info =
-                plan.catalog.table(table).and_then(|info| info.columns.iter().find(|info| &*info.name == column));
-            let Some(info) = info else { continue };
-            let cast = AssertSqlSafe(format!("select ($1::text::{}) is null", types::cast_type(info)));
-            let cast = sqlx::query(cast).bind(value).execute(&mut *lease).await;
-            cast.map_err(|error| not_of_type(table, info, value, error))?;
-        }
-        lease.keep();
-        Ok(key)
-    }
-
     fn index(&self, index: &IndexName) -> Result<&IndexSpec> {
         let unknown = || SourceError::setup(format!("there is no such index (index={index})"));
         self.shared.spec.index(index).ok_or_else(unknown)
@@ -145,6 +124,32 @@ impl DocumentBuilder for PostgresDocuments {
 
     async fn build_many(&self, index: &IndexName, keys: &[RowKey]) -> Result<Reading> {
         build::build_many(self, index, keys).await
+    }
+
+    async fn key_from_id(&self, index: &IndexName, id: &str) -> Result<RowKey> {
+        let plan = self.plan(index).await?;
+        let key = crate::key_from_id(&plan.queries()?.key.columns, id)?;
+        let table = &self.index(index)?.schema.table;
+        let mut lease = self.lease().await?;
+        for (column, value) in key.iter() {
+            let info =
+                plan.catalog.table(table).and_then(|info| info.columns.iter().find(|info| &*info.name == column));
+            let Some(info) = info else { continue };
+            let cast = AssertSqlSafe(format!("select ($1::text::{}) is null", types::cast_type(info)));
+            let cast = sqlx::query(cast).bind(value).execute(&mut *lease).await;
+            cast.map_err(|error| not_of_type(table, info, value, error))?;
+        }
+        lease.keep();
+        Ok(key)
+    }
+
+    async fn explain(&self, index: &IndexName, key: &RowKey) -> Result<Option<String>> {
+        let mut text = String::new();
+        for (number, (column, value)) in key.iter().enumerate() {
+            let (number, value) = (number + 1, value.replace('\n', " "));
+            text += &format!("-- ${number}: values of {column} as text[]; for this document {value:?}\n");
+        }
+        Ok(Some(text + &self.document_sql(index).await?))
     }
 
     async fn inspect(&self, index: &IndexName) -> Result<Vec<Diagnostic>> {

@@ -119,14 +119,6 @@ impl SqliteDocuments {
         Ok(self.plan(index).await?.queries()?.build.to_string())
     }
 
-    /// The key that a document's id spells: the inverse of [`RowKey::to_id`].
-    ///
-    /// # Errors
-    /// When the id has not as many parts as the key, or the store can't be asked.
-    pub async fn key_from_id(&self, index: &IndexName, id: &str) -> Result<RowKey> {
-        key_from_id(&self.plan(index).await?.queries()?.key.columns, id)
-    }
-
     /// Closes its connections, once those that are out have come back.
     pub async fn close(&self) {
         self.shared.pool.close().await;
@@ -160,6 +152,16 @@ impl DocumentBuilder for SqliteDocuments {
 
     async fn build_many(&self, index: &IndexName, keys: &[RowKey]) -> Result<Reading> {
         build::build_many(self, index, keys).await
+    }
+
+    async fn key_from_id(&self, index: &IndexName, id: &str) -> Result<RowKey> {
+        key_from_id(&self.plan(index).await?.queries()?.key.columns, id)
+    }
+
+    async fn explain(&self, index: &IndexName, key: &RowKey) -> Result<Option<String>> {
+        let sql = self.document_sql(index).await?;
+        let columns = key.columns().join(", ");
+        Ok(Some(format!("-- ?1: keys as one JSON array ({columns}); for this document {:?}\n{sql}", key.to_id())))
     }
 
     async fn inspect(&self, index: &IndexName) -> Result<Vec<Diagnostic>> {

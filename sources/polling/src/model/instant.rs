@@ -110,7 +110,7 @@ impl SourceInstant {
             Self::Seconds(seconds) => {
                 let micros = (seconds * 1e6).floor();
                 // The bounds of i64, as floating-point numbers that it holds.
-                let fits = micros >= -9.2e18 && micros <= 9.2e18;
+                let fits = (-9.2e18..=9.2e18).contains(&micros);
                 if fits { Ok(Timestamp(micros as i64)) } else { Err(format!("the instant is not finite ({seconds})")) }
             }
             Self::Text(text) => {

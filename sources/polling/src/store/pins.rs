@@ -24,13 +24,11 @@ pub(crate) fn assign(held: &[ColumnAssignment], names: &[String]) -> Result<Vec<
             new.join(",")
         ));
     }
-    let mut next = held.iter().map(|pin| pin.index + 1).max().unwrap_or(0);
+    let next = held.iter().map(|pin| pin.index + 1).max().unwrap_or(0);
     let mut pins: Vec<ColumnAssignment> =
         held.iter().map(|pin| ColumnAssignment { active: names.contains(&pin.name), ..pin.clone() }).collect();
-    for name in new {
-        pins.push(ColumnAssignment { name: name.to_owned(), index: next, active: true });
-        next += 1;
-    }
+    let appended = (next..).zip(new);
+    pins.extend(appended.map(|(index, name)| ColumnAssignment { name: name.to_owned(), index, active: true }));
     Ok(pins)
 }
 

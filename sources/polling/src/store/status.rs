@@ -20,7 +20,7 @@ pub(crate) struct State {
 impl Store {
     /// Stores those of a stream's states that are transitions: newer than the last that is stored, and another one.
     pub(crate) async fn land_status(&self, stream: &StreamKey, line: Line, mut states: Vec<State>) -> Result<u64> {
-        states.sort_by(|one, other| one.at.cmp(&other.at));
+        states.sort_by_key(|state| state.at);
         let dialect = self.dialect();
         let mut tx = self.sql().begin().await?;
         const LAST: &str = "select instant_text, status from (select {} as instant_text, status, instant from status_events \
