@@ -70,6 +70,8 @@ pub struct CaptureActor {
     saving: Option<BoxFuture<'static, Option<Vec<Ack>>>>,
     sending: Option<SendFut<'static, TicketedBatch>>,
     sending_since: Instant,
+    /// Since when no ticket is left.
+    out_since: Option<Instant>,
     barrier: Option<Barrier>,
     confirmed_at: Instant,
     press_at: Option<Instant>,
@@ -110,6 +112,7 @@ impl CaptureActor {
             saving: None,
             sending: None,
             sending_since: Instant::now(),
+            out_since: None,
             barrier: None,
             confirmed_at: Instant::now(),
             press_at: None,
@@ -125,6 +128,7 @@ impl CaptureActor {
         let (abort, drain) = (self.signals.abort.clone(), self.signals.drain.clone());
         loop {
             self.retire();
+            self.note_tickets();
             self.lower_barrier();
             let draining = drain.is_cancelled();
             if draining && self.is_idle() {
@@ -163,6 +167,19 @@ impl CaptureActor {
     fn admits(&self) -> bool {
         let room = self.ledger.open() < self.settings.tickets;
         room && self.sending.is_none() && self.barrier.is_none() && !*self.parts.paused.borrow()
+    }
+
+    /// Measures for how long tickets were all under way.
+    fn note_tickets(&mut self) {
+        let is_out = self.ledger.open() >= self.settings.tickets;
+        match self.out_since {
+            None if is_out => self.out_since = Some(Instant::now()),
+            Some(since) if !is_out => {
+                self.meters.tickets_blocked.record(since.elapsed());
+                self.out_since = None;
+            }
+            _ => {}
+        }
     }
 
     fn settle(&mut self, number: TicketNumber) {

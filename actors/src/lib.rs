@@ -39,7 +39,7 @@ pub use fill::FillParts;
 pub use gate::{Gate, GateKeeper, Gates, Opening};
 pub use index::{IndexActor, IndexDesk, IndexEvent, IndexParts, Inspect, StartState, TroubleSource};
 pub use lane::{Lanes, Mailbox, SinkSet, Touch, TouchBatch};
-pub use ledger::Ledger;
+pub use ledger::{Ledger, Payload};
 pub use lines::Lines;
 pub use meters::{IndexMeters, Meters, SinkMeters};
 pub use progress::{ProgressActor, ProgressDesk, SinkProgress, highest_epoch, of_index, save};

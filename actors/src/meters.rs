@@ -34,6 +34,8 @@ pub struct Meters {
     pub build_documents: Histogram,
     /// Seconds that capture waited for room in front of the resolvers.
     pub capture_blocked: Histogram,
+    /// Seconds that capture had no ticket left: as many change batches as may be were under way.
+    pub tickets_blocked: Histogram,
     /// Seconds that a resolver waited for room in the lanes.
     pub resolve_blocked: Histogram,
     /// Seconds that a builder waited for room in front of the sinks.
@@ -125,6 +127,7 @@ impl Meters {
             durable_seconds: seconds("commit_to_durable"),
             build_documents: batch("build"),
             capture_blocked: blocked("capture"),
+            tickets_blocked: blocked("tickets"),
             resolve_blocked: blocked("resolve"),
             build_blocked: blocked("build"),
             tickets_open: gauge!("millstream_tickets_open", "engine" => label()),
