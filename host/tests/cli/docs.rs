@@ -23,8 +23,8 @@ fn yaml_blocks(page: &str) -> Vec<String> {
 fn what_the_documentation_says_to_write_is_accepted() {
     let [schema, config] = <[String; 2]>::try_from(yaml_blocks("README.md")).unwrap();
     let [grammar] = <[String; 1]>::try_from(yaml_blocks("docs/schema.md")).unwrap();
-    let [keys] = <[String; 1]>::try_from(yaml_blocks("docs/configuration.md")).unwrap();
-    for (config, schema) in [(&config, &schema), (&keys, &grammar)] {
+    let [keys, polled] = <[String; 2]>::try_from(yaml_blocks("docs/configuration.md")).unwrap();
+    for (config, schema) in [(&config, &schema), (&keys, &grammar), (&polled, &grammar)] {
         let place = Place::new(config);
         place.write("users.schema.yaml", schema);
         let mut command = place.command(&["check", "--offline"]);
@@ -38,7 +38,7 @@ fn every_key_of_the_configuration_is_documented() {
     let schema = Place::new("").run(&["json-schema", "config"]).stdout;
     let schema: Value = serde_json::from_str(&schema).unwrap();
     let page = read("docs/configuration.md");
-    for part in ["PostgresSection", "EngineSection"] {
+    for part in ["PostgresSection", "PollingSection", "CsvFolderSection", "EngineSection"] {
         let keys = schema["$defs"][part]["properties"].as_object().unwrap_or_else(|| panic!("{part}: {schema:#}"));
         for key in keys.keys() {
             assert!(page.contains(&format!("`{key}`")), "docs/configuration.md does not say what {part}'s `{key}` is");

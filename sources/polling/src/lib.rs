@@ -17,8 +17,8 @@
 //! - What was landed and not acked is told again.
 //! - Nothing is withdrawn but by a complete payload that is believed; nothing of one is landed unless all of it is.
 //!
-//! A [`PollingHandle`] sends commands and reads reports. [`scripted`] is a source that a test writes, [`conformance`] what every
-//! backend must do.
+//! A [`PollingHandle`] sends commands and reads reports. [`scripted`] is a source that a test writes; the feature `conformance`
+//! adds what every backend must do.
 
 mod backend;
 pub mod backends;
