@@ -54,6 +54,11 @@ impl Workspace {
         self.target.join("debug").join(name)
     }
 
+    /// The same, built with optimisation.
+    pub fn release_program(&self, name: &str) -> PathBuf {
+        self.target.join("release").join(name)
+    }
+
     fn names(&self, wanted: impl Fn(&str, &str) -> bool) -> Vec<&str> {
         let tests = self.tests.iter().filter(|(package, name)| wanted(package, name));
         tests.map(|(_, name)| name.as_str()).collect()

@@ -29,6 +29,8 @@ enum Verb {
     E2e(E2e),
     /// Seeded simulation.
     Sim(Sim),
+    /// How fast, next to the limit of the same minute: run, sweep, compare, explain, list.
+    Bench(Bench),
     /// A small shop whose documents stream by while its rows change.
     Demo(Demo),
     /// Finds or fetches a Postgres server, and prints the folder of its programs.
@@ -96,6 +98,14 @@ struct Sim {
 }
 
 #[derive(Args)]
+#[command(disable_help_flag = true)]
+struct Bench {
+    /// For the bench itself: `run NAME…`, `sweep`, `compare A.json B.json`, `explain`, `list`; `--help` tells more.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+#[derive(Args)]
 struct Demo {
     /// Ends by itself after so many seconds; without it, at Ctrl-C.
     #[arg(long)]
@@ -114,6 +124,7 @@ fn main() -> ExitCode {
         }
         Verb::E2e(E2e { filters, postgres, extra, .. }) => verbs::e2e(postgres, &filters, &extra),
         Verb::Sim(Sim { seeds, from, filters, extra }) => verbs::sim(seeds, from, &filters, &extra),
+        Verb::Bench(Bench { arguments }) => verbs::bench(&arguments),
         Verb::Demo(Demo { seconds, postgres }) => verbs::demo(seconds, postgres),
         Verb::Postgres { major } => postgres::find(major).map(|folder| println!("{}", folder.display())),
         Verb::Fmt => verbs::fmt(),
@@ -143,6 +154,9 @@ mod tests {
             "e2e torture --minutes 5 --seed 7",
             "e2e torture --minutes 0.5 --postgres 13",
             "sim --seeds 10 --from 3",
+            "bench run idle-latency backfill-nested --pairs 3 --scale 0.05 --out DIR",
+            "bench compare A.json B.json --budget ratio=0.05",
+            "bench --help",
             "demo --seconds 20",
             "postgres 13",
             "fmt",

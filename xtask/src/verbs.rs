@@ -76,6 +76,13 @@ pub fn sim(seeds: u64, from: u64, filters: &[String], extra: &[String]) -> Resul
     run(command.arg("--").args(filters).args(extra))
 }
 
+pub fn bench(arguments: &[String]) -> Result {
+    let server = postgres::find(None)?;
+    run(cargo().args(["build", "--release", "--package", "millstream-bench"]))?;
+    let workspace = Workspace::read()?;
+    run(Command::new(workspace.release_program("millstream-bench")).args(arguments).env(SERVER, server))
+}
+
 pub fn demo(seconds: Option<u64>, major: Option<u32>) -> Result {
     let server = postgres::find(major)?;
     // Only what it needs: this may be the first thing that anybody builds here.

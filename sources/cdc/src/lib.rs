@@ -16,4 +16,7 @@ pub use capture::{ChangeCapture, KeyRange, Lag, PrepareMode, Prepared, Readiness
 pub use change::{CaptureEvent, Change, ChangeBatch, CoverageChange, CoverageNotice};
 pub use identity::{Continuity, Fork, SourceIdentity};
 #[cfg(feature = "postgres")]
+#[doc(hidden)]
+pub use postgres::micro;
+#[cfg(feature = "postgres")]
 pub use postgres::{PostgresCapture, PostgresCaptureSettings};

@@ -16,3 +16,6 @@ pub use key::key_from_id;
 pub use memory::{MemoryDocuments, Resolve};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresDocuments;
+#[cfg(feature = "postgres")]
+#[doc(hidden)]
+pub use postgres::micro;

@@ -12,6 +12,7 @@ mod decode;
 mod gaps;
 mod keys;
 mod memo;
+pub mod micro;
 mod origin;
 mod prepare;
 mod pump;

@@ -10,6 +10,7 @@ mod build;
 mod concat;
 mod fields;
 mod inspect;
+pub mod micro;
 mod path;
 mod plan;
 mod plans;
