@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 use super::Span;
+use super::source::span_or;
 
 /// A source without a log, asked at intervals for what is new. One of `csv_folder` says what it is.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -127,14 +128,8 @@ impl Default for Floor {
 
 impl<'de> Deserialize<'de> for Floor {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        // YAML's own word for it may have been read as a truth.
-        if text == "off" || text == "false" {
-            return Ok(Self(None));
-        }
-        Span::parse(&text)
-            .map(|span| Self(Some(span)))
-            .map_err(|why| serde::de::Error::custom(format!("{why}, or `off`")))
+        let span = span_or("off", &String::deserialize(deserializer)?).map_err(serde::de::Error::custom)?;
+        Ok(Self(span.map(Span)))
     }
 }
 

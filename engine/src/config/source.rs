@@ -259,7 +259,7 @@ impl<'de> Deserialize<'de> for Heartbeat {
 }
 
 /// A length of time; `None` for the one word that may stand in its place.
-fn span_or(word: &str, text: &str) -> Result<Option<Duration>, String> {
+pub(super) fn span_or(word: &str, text: &str) -> Result<Option<Duration>, String> {
     if text == word {
         return Ok(None);
     }

@@ -1,5 +1,4 @@
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use millstream_core::{Severity, SourceSpec};
 use millstream_model::QualifiedTable;
@@ -45,7 +44,7 @@ impl Config {
 /// A Postgres is asked, and answers or fails; a file would be made by asking.
 fn is_made(store: &StoreSettings) -> bool {
     match store {
-        StoreSettings::Sqlite { path } => Path::new(path).exists(),
+        StoreSettings::Sqlite { path } => path.exists(),
         _ => true,
     }
 }

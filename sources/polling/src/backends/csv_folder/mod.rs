@@ -167,8 +167,7 @@ impl CsvFolder {
             return Ok(known.descriptor.clone());
         }
         let file = OpenFile::open(&path)?;
-        let name = format!("{key}.csv");
-        let header = Header::read(&name, &file.part(0, HEADER)?.bytes, &self.settings)?;
+        let header = header_of(&file, key, &self.settings)?;
         let mut descriptor = header.descriptor(key, &self.settings);
         if header.has_replicates() {
             let text = file.part(header.end as u64, u64::MAX)?.bytes;
@@ -278,8 +277,7 @@ impl Reading {
         }
         let file = OpenFile::open(&self.path)?;
         let stat = file.stat()?;
-        let name = format!("{}.csv", self.key);
-        let header = Header::read(&name, &file.part(0, HEADER)?.bytes, &self.settings)?;
+        let header = header_of(&file, &self.key, &self.settings)?;
         match self.mode {
             Mode::Reconciled => {
                 let text = file.part(header.end as u64, u64::MAX)?.bytes;
@@ -326,6 +324,11 @@ impl Reading {
             (true, true) => fetch.with_checkpoint(checkpoint).outcome.map(Some),
         }
     }
+}
+
+/// What the first line of a stream's file says.
+fn header_of(file: &OpenFile, key: &StreamKey, settings: &CsvFolderSettings) -> Result<Header, BackendError> {
+    Header::read(&format!("{key}.csv"), &file.part(0, HEADER)?.bytes, settings)
 }
 
 /// The streams in a folder, by name.
