@@ -151,6 +151,7 @@ impl Supervisor {
             Ok(begun) => begun,
             Err(end) => {
                 // What is not in use is free for others.
+                self.parts.capture.close().await;
                 self.close_sinks().await;
                 return end;
             }

@@ -30,7 +30,8 @@ pub trait ChangeCapture: Send + Sync {
     async fn identity(&self) -> Result<SourceIdentity>;
 
     /// Waits until no other process has the durable point, for as long as is set: a standby waits here, before it looks at what
-    /// is kept. It may be taken again by the time of [`live`](Self::live): that says so, and the turn is waited for once more.
+    /// is kept. The turn is kept until [`close`](Self::close) or the end of the live stream. Should it be lost on the way,
+    /// [`live`](Self::live) says so, and the turn is waited for once more.
     ///
     /// Cancel safe.
     ///
@@ -112,8 +113,8 @@ pub trait ChangeCapture: Send + Sync {
         Ok(None)
     }
 
-    /// Waits, after the live stream was dropped, until what was confirmed has reached the source and the durable point is
-    /// free for others. Without it a clean stop may be followed by a replay.
+    /// Gives the turn back. Waits, after the live stream was dropped, until what was confirmed has reached the source and the
+    /// durable point is free for others. Without it a clean stop may be followed by a replay.
     async fn close(&self) {}
 }
 

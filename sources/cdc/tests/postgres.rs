@@ -288,6 +288,27 @@ async fn p15_a_held_slot_names_its_holder() {
 }
 
 #[tokio::test]
+async fn p15_of_two_that_see_the_slot_free_one_has_the_turn() {
+    let cluster = Cluster::start("");
+    let _app = shop(&cluster).await;
+    let spec = spec("users", None);
+    let first = capture(&cluster);
+    let second = PostgresCapture::new(cluster.settings(), settings().with_slot_wait(Some(Duration::ZERO)));
+    first.identity().await.unwrap();
+    first.wait_for_turn().await.unwrap();
+    let error = second.wait_for_turn().await.unwrap_err();
+    assert_eq!(error.kind(), SourceErrorKind::Held);
+    assert!(error.to_string().contains("application=millstream") && error.to_string().contains("pid="), "{error}");
+    first.prepare(&spec, PrepareMode::Create, None).await.unwrap();
+    let live = first.live().await.unwrap();
+    assert_eq!(second.wait_for_turn().await.unwrap_err().kind(), SourceErrorKind::Held);
+    drop(live);
+    first.close().await;
+    second.wait_for_turn().await.expect("a stream that was closed leaves slot and turn at once");
+    assert_eq!(first.live().await.err().unwrap().kind(), SourceErrorKind::Held, "not without the turn");
+}
+
+#[tokio::test]
 async fn case_h6_a_stopping_server_is_let_go_and_comes_back() {
     let cluster = Cluster::start("");
     let mut app = shop(&cluster).await;

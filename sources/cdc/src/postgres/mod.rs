@@ -2,8 +2,8 @@
 //!
 //! In the order data meets them: `wire` speaks the protocol, `decode` reads the decoder's messages, `tables` turns rows into
 //! thin changes, `gaps` knows which rows told too little, `batch` gathers them under acks, `pump` is the task that does all this, `watch` the task beside it that
-//! notices when coverage changes. `prepare` and `start_line` come before, `keys` reads snapshots, `origin` says which source
-//! this is.
+//! notices when coverage changes. `turn` keeps others away; `prepare` and `start_line` come before, `keys` reads snapshots,
+//! `origin` says which source this is.
 
 mod batch;
 mod confirm;
@@ -19,13 +19,13 @@ mod pump;
 mod settings;
 mod start_line;
 mod tables;
+mod turn;
 mod watch;
 mod wire;
 
 pub use settings::PostgresCaptureSettings;
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
@@ -33,10 +33,8 @@ use futures::stream::BoxStream;
 use millstream_core::{Result, SnapshotTable, SourceError, SourceErrorKind, SourceSpec};
 use millstream_model::RowKey;
 use millstream_postgres::provision::Needs;
-use millstream_postgres::slot::Slot;
 use millstream_postgres::{Connections, PostgresProvisioning, PostgresSettings};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -50,8 +48,6 @@ use wire::{ReplicationStream, Session};
 
 /// Connections beside the replication session: the watch, a snapshot or question, and statements that mend.
 const CONNECTIONS: usize = 3;
-/// How often a slot that is held is asked for again.
-const HELD_RETRY: Duration = Duration::from_millis(250);
 
 /// Tells what changed in a Postgres database.
 ///
@@ -62,8 +58,9 @@ pub struct PostgresCapture {
     read: Option<Connections>,
     provisioning: PostgresProvisioning,
     crossed: start_line::Crossed,
-    // Both locks are held for a moment only, never across an await.
+    // The locks are held for a moment only, never across an await.
     prepared: Mutex<Option<Coverage>>,
+    turn: Mutex<Option<Session>>,
     marks: Mutex<Option<Arc<Marks>>>,
     waiting: Waiting,
     tasks: TaskTracker,
@@ -97,6 +94,7 @@ impl PostgresCapture {
             provisioning,
             crossed: start_line::Crossed::default(),
             prepared: Mutex::new(None),
+            turn: Mutex::new(None),
             marks: Mutex::new(None),
             waiting: Waiting::default(),
             tasks: TaskTracker::new(),
@@ -114,44 +112,17 @@ impl PostgresCapture {
 
     async fn open(&self, version: u32) -> Result<ReplicationStream> {
         let (slot, publication) = (&self.settings.slot, &self.settings.publication);
-        let session = Session::connect(self.connections.settings()).await;
-        let session = session.map_err(|error| self.connections.judge(error))?;
+        let session = match self.turn_taken() {
+            Some(session) => session,
+            None => self.session().await?,
+        };
         match ReplicationStream::start(session, slot, publication, version).await {
-            Err(error) if error.kind() == SourceErrorKind::Held => Err(self.held(error).await),
+            Err(error) if error.kind() == SourceErrorKind::Held => {
+                Err(self.held_by().await.ok().flatten().unwrap_or(error))
+            }
             Err(error) => Err(named(error, slot, publication)),
             Ok(stream) => Ok(stream),
         }
-    }
-
-    /// Comes back once nobody holds the slot.
-    async fn turn(&self) -> Result<()> {
-        let (begun, mut told) = (Instant::now(), false);
-        while let Some(held) = self.holder().await? {
-            if self.settings.slot_wait.is_some_and(|wait| begun.elapsed() >= wait) {
-                return Err(held);
-            }
-            if !std::mem::replace(&mut told, true) {
-                tracing::warn!(%held, "waits for the replication slot");
-                self.waiting.set(Some(format!("waits for the replication slot: {held}")));
-            }
-            tokio::time::sleep(HELD_RETRY).await;
-        }
-        if told {
-            tracing::info!(slot = %self.settings.slot, "got the replication slot");
-        }
-        Ok(())
-    }
-
-    async fn holder(&self) -> Result<Option<SourceError>> {
-        let mut lease = self.connections.get().await.map_err(|error| self.connections.judge(error))?;
-        let slot = Slot::read(&mut lease, &self.settings.slot).await?;
-        lease.keep();
-        Ok(slot.and_then(|slot| slot.held()))
-    }
-
-    /// The error that names the slot's holder, if it is still there.
-    async fn held(&self, error: SourceError) -> SourceError {
-        self.holder().await.ok().flatten().unwrap_or(error)
     }
 }
 
@@ -182,7 +153,7 @@ impl ChangeCapture for PostgresCapture {
 
     async fn wait_for_turn(&self) -> Result<()> {
         self.connections.forget_idle();
-        let turn = self.turn().await;
+        let turn = self.take_turn().await;
         self.waiting.set(None);
         turn
     }
@@ -270,6 +241,7 @@ impl ChangeCapture for PostgresCapture {
     }
 
     async fn close(&self) {
+        self.leave_turn();
         self.tasks.close();
         self.tasks.wait().await;
         self.tasks.reopen();

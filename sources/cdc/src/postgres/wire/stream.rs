@@ -111,15 +111,16 @@ impl LogStream for ReplicationStream {
 }
 
 impl ReplicationStream {
-    /// Waits for the server's word that the command is over: it says so only once it has let go of the slot.
+    /// Waits for the server's word that the command is over, which comes once it has let go of the slot; then lets go of the turn.
     async fn end_copy(&mut self) -> Result<()> {
         write_copy_done(&mut self.session.socket).await.map_err(wire_error)?;
         loop {
             let message = self.session.reader.read(&mut self.session.socket).await.map_err(wire_error)?;
-            if matches!(message.tag, b'C' | b'E') {
-                return Ok(());
+            if message.tag == b'Z' {
+                break;
             }
         }
+        self.session.query("select pg_advisory_unlock_all()").await.map(|_| ())
     }
 }
 

@@ -1,0 +1,114 @@
+//! Whose turn it is (P15).
+//!
+//! The slot is taken only when streaming begins, but what the sinks keep is read, and an epoch saved, before that. So the turn
+//! is a lock in the database: taken on the replication session before anything else, and gone with it.
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use millstream_core::{Result, SourceError, SourceErrorKind};
+use millstream_postgres::quote;
+use millstream_postgres::slot::Slot;
+use millstream_postgres::sqlx::{self, AssertSqlSafe};
+use tokio::time::Instant;
+
+use super::PostgresCapture;
+use super::wire::Session;
+
+/// How often a slot that is held is asked for again.
+const HELD_RETRY: Duration = Duration::from_millis(250);
+
+/// Has the server never end the session for being idle: before it streams, it may wait for long.
+const NEVER_ENDED: &str =
+    "(select count(set_config(name, '0', false)) from pg_settings where name = 'idle_session_timeout')";
+
+/// The lock's number, an expression: one for each slot's name.
+fn lock(slot: &str) -> String {
+    format!("hashtextextended({}, 0)", quote::literal(&format!("millstream slot {slot}")))
+}
+
+impl PostgresCapture {
+    /// Comes back with the turn, once nobody holds the slot.
+    pub(super) async fn take_turn(&self) -> Result<()> {
+        self.leave_turn();
+        let (begun, mut told) = (Instant::now(), false);
+        let session = loop {
+            let held = match self.held_by().await? {
+                Some(held) => held,
+                None => match self.session().await {
+                    Ok(session) => break Some(session),
+                    Err(error) if error.kind() == SourceErrorKind::Held => error,
+                    // What is wrong with our rights or the server's settings is told whole by what comes next.
+                    Err(error) if error.kind() == SourceErrorKind::Setup => break None,
+                    Err(error) => return Err(error),
+                },
+            };
+            if self.settings.slot_wait.is_some_and(|wait| begun.elapsed() >= wait) {
+                return Err(held);
+            }
+            if !std::mem::replace(&mut told, true) {
+                tracing::warn!(%held, "waits for the replication slot");
+                self.waiting.set(Some(format!("waits for the replication slot: {held}")));
+            }
+            tokio::time::sleep(HELD_RETRY).await;
+        };
+        if told {
+            tracing::info!(slot = %self.settings.slot, "got the replication slot");
+        }
+        *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = session;
+        Ok(())
+    }
+
+    /// Gives the turn back, unless a stream has it.
+    pub(super) fn leave_turn(&self) {
+        drop(self.turn_taken());
+    }
+
+    pub(super) fn turn_taken(&self) -> Option<Session> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// A replication session that has the turn.
+    ///
+    /// # Errors
+    /// `Held` when another session has it.
+    pub(super) async fn session(&self) -> Result<Session> {
+        let session = Session::connect(self.connections.settings()).await;
+        let mut session = session.map_err(|error| self.connections.judge(error))?;
+        let take = format!("select pg_try_advisory_lock({}), {NEVER_ENDED}", lock(&self.settings.slot));
+        let taken = session.query(&take).await?;
+        let is_ours = taken.first().and_then(|row| row.first()).is_some_and(|value| value.as_deref() == Some(b"t"));
+        if is_ours { Ok(session) } else { Err(self.turn_held().await?) }
+    }
+
+    /// The error that names who has the slot, if somebody has.
+    pub(super) async fn held_by(&self) -> Result<Option<SourceError>> {
+        let mut lease = self.connections.get().await.map_err(|error| self.connections.judge(error))?;
+        let slot = Slot::read(&mut lease, &self.settings.slot).await?;
+        lease.keep();
+        Ok(slot.and_then(|slot| slot.held()))
+    }
+
+    /// The error that names who has the turn.
+    async fn turn_held(&self) -> Result<SourceError> {
+        let mut lease = self.connections.get().await.map_err(|error| self.connections.judge(error))?;
+        let query = format!(
+            "select l.pid, a.application_name from pg_locks l left join pg_stat_activity a on a.pid = l.pid \
+             where l.locktype = 'advisory' and l.granted and l.objsubid = 1 \
+             and l.database = (select oid from pg_database where datname = current_database()) \
+             and (l.classid::int8 << 32) | l.objid::int8 = {}",
+            lock(&self.settings.slot)
+        );
+        let holder: Result<Option<(i32, Option<String>)>, _> =
+            sqlx::query_as(AssertSqlSafe(query)).fetch_optional(&mut *lease).await;
+        lease.keep();
+        let (slot, holder) = (&self.settings.slot, holder.ok().flatten());
+        let (pid, name) = holder.map_or(("unknown".to_owned(), None), |(pid, name)| (pid.to_string(), name));
+        let name = name.unwrap_or_else(|| "unknown".to_owned());
+        let remedy = "stop that process, or give this engine a slot of its own";
+        Ok(SourceError::held(format!(
+            "the replication slot is about to be used by another process (slot={slot}, pid={pid}, application={name})"
+        ))
+        .with_remedy(remedy))
+    }
+}
