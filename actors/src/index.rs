@@ -19,6 +19,8 @@ use crate::{Failure, FillParts, GateKeeper, IndexStatus, Opening, SinkCommand, S
 /// Who has trouble with an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TroubleSource {
+    /// The index's keeper itself: what the source has does not fit the index.
+    Source,
     /// A builder's lane.
     Lane(usize),
     /// A resolver.
@@ -91,7 +93,7 @@ pub struct StartState {
     pub resume: Option<Option<RowKey>>,
     /// The filling that serves or is to be made.
     pub generation: Generation,
-    /// Why it can't be built at present, if so.
+    /// Why it can't be built at present, if so: then it is held first.
     pub down: Option<String>,
     /// Tables whose changes are not told: the capture says when they are again.
     pub uncovered: BTreeSet<QualifiedTable>,
@@ -122,6 +124,7 @@ pub struct IndexParts {
 ///    │  └── refill, rewritten, truncated ── live      │ mended (looked at again and again), coverage mended
 ///    └────────────────────────────────────────────────┘ the gate opens *before* the start line is taken
 /// ```
+/// One that can't be built at the start is held first, too.
 ///
 /// It knows nothing of how documents are built or written.
 pub struct IndexActor {
@@ -132,7 +135,8 @@ pub struct IndexActor {
     plan: Option<FillPlan>,
     troubled: BTreeSet<TroubleSource>,
     held_since: Option<Instant>,
-    down: Option<Down>,
+    is_down: bool,
+    look_at: Instant,
     uncovered: BTreeSet<QualifiedTable>,
     clearing: Option<(Fence, oneshot::Sender<()>)>,
 }
@@ -141,10 +145,6 @@ struct Filling {
     end: BoxFuture<'static, FillEnd>,
     stop: CancellationToken,
     abandoned: Arc<AtomicBool>,
-}
-
-struct Down {
-    look_at: Instant,
 }
 
 impl IndexActor {
@@ -160,7 +160,8 @@ impl IndexActor {
             plan: None,
             troubled: BTreeSet::new(),
             held_since: None,
-            down: None,
+            is_down: false,
+            look_at: Instant::now(),
             uncovered: BTreeSet::new(),
             clearing: None,
         }
@@ -204,6 +205,10 @@ impl IndexActor {
         if let Some(reason) = start.down {
             self.plan = (!start.needs.is_empty()).then_some(plan);
             self.uncovered = start.uncovered;
+            // Changes that are not told are missed already; what only can't be read may be mended in time.
+            if self.uncovered.is_empty() {
+                return self.hold_until_mended(reason);
+            }
             return self.give_up(reason).await;
         }
         if start.needs.is_empty() {
@@ -240,7 +245,7 @@ impl IndexActor {
     }
 
     fn trouble(&mut self, source: TroubleSource, reason: String) {
-        if self.down.is_some() {
+        if self.is_down {
             return;
         }
         self.troubled.insert(source);
@@ -253,12 +258,20 @@ impl IndexActor {
         self.tell("held", Some(reason));
     }
 
+    fn hold_until_mended(&mut self, reason: String) {
+        self.trouble(TroubleSource::Source, reason);
+        self.look_at = Instant::now() + self.parts.fill.settings.inspect_every;
+    }
+
     fn recovered(&mut self, source: TroubleSource) {
         self.troubled.remove(&source);
         if self.troubled.is_empty() && self.held_since.take().is_some() {
             tracing::info!(index = %self.name, "the index can be built again");
             self.parts.gate.set(Opening::Open);
             self.tell(if self.filling.is_some() { "backfilling" } else { "live" }, None);
+            if self.filling.is_none() {
+                self.start_planned();
+            }
         }
     }
 
@@ -274,7 +287,7 @@ impl IndexActor {
                 if let Some(plan) = &mut self.plan {
                     plan.line = plan.line.max(start_line);
                 }
-                if self.down.is_some() && self.uncovered.is_empty() {
+                if self.is_down && self.uncovered.is_empty() {
                     self.mended(start_line).await;
                 }
             }
@@ -293,8 +306,8 @@ impl IndexActor {
         self.held_since = None;
         self.stop_filling();
         self.tell("needs_backfill", Some(reason));
-        let look_at = Instant::now() + self.parts.fill.settings.inspect_every;
-        self.down = Some(Down { look_at });
+        self.look_at = Instant::now() + self.parts.fill.settings.inspect_every;
+        self.is_down = true;
     }
 
     async fn save_needs_backfill(&mut self, reason: &str) {
@@ -321,7 +334,7 @@ impl IndexActor {
         if let Some(plan) = &mut self.plan {
             plan.line = plan.line.max(line);
         }
-        if self.down.is_some() {
+        if self.is_down {
             return;
         }
         if let Some(reason) = obstacle(&self.parts.inspect, &self.name).await {
@@ -335,11 +348,15 @@ impl IndexActor {
 
     /// Something is due: the hold is over, or it is time to look whether the index is mended.
     async fn look(&mut self) {
-        if self.held_since.is_some() {
-            return self.give_up("it was held for as long as it may be".to_owned()).await;
+        self.look_at = Instant::now() + self.parts.fill.settings.inspect_every;
+        if let Some(since) = self.held_since {
+            if since.elapsed() >= self.parts.fill.settings.hold {
+                self.give_up("it was held for as long as it may be".to_owned()).await;
+            } else if obstacle(&self.parts.inspect, &self.name).await.is_none() {
+                self.recovered(TroubleSource::Source);
+            }
+            return;
         }
-        let Some(down) = &mut self.down else { return };
-        down.look_at = Instant::now() + self.parts.fill.settings.inspect_every;
         if !self.uncovered.is_empty() || self.filling.is_some() {
             return;
         }
@@ -358,7 +375,7 @@ impl IndexActor {
         match self.parts.fill.capture.start_line().await {
             Ok(now) => {
                 tracing::info!(index = %self.name, "the index is mended and filled again");
-                self.down = None;
+                self.is_down = false;
                 let mut plan = match self.plan.take() {
                     Some(plan) => plan,
                     None => self.fresh_plan(line),
@@ -413,7 +430,7 @@ impl IndexActor {
             }
         }
         self.clear_when_idle().await;
-        if self.down.is_none() && self.filling.is_none() {
+        if !self.is_down && self.filling.is_none() {
             self.start_planned();
         }
     }
@@ -445,14 +462,15 @@ impl IndexActor {
             }
         }
         let _ = done.send(());
-        if self.down.is_none() {
+        if !self.is_down {
             self.start_planned();
         }
     }
 
     fn deadline(&self) -> Option<Instant> {
         let hold = self.held_since.map(|since| since + self.parts.fill.settings.hold);
-        hold.or(self.down.as_ref().map(|down| down.look_at))
+        let looks = self.is_down || self.troubled.contains(&TroubleSource::Source);
+        hold.into_iter().chain(looks.then_some(self.look_at)).min()
     }
 
     fn tell(&self, state: &'static str, detail: Option<String>) {

@@ -45,8 +45,8 @@ pub struct Settings {
     /// How long an index that can't be built is held with its changes before it is given up until mended. Default 15 min.
     /// Longer: a late mend needs no refill; shorter: the source may drop its log sooner.
     pub hold: Duration,
-    /// Time between two looks at whether an index that was given up is mended. Default 10 s, at least 10 ms. Longer: fewer
-    /// queries; shorter: the refill begins sooner.
+    /// Time between two looks at whether an index that was given up, or held since the start, is mended. Default 10 s, at
+    /// least 10 ms. Longer: fewer queries; shorter: the refill begins sooner.
     pub inspect_every: Duration,
     /// The first wait of a retry, of any kind. Default 50 ms, at least 1 ms. Longer: less load on what is failing; shorter:
     /// quicker after a blink.

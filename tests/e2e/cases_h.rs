@@ -339,6 +339,27 @@ async fn case_h11_p18_a_lost_right_stops_its_index_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn p18_a_right_that_comes_back_within_the_hold_costs_no_filling_even_over_a_restart() {
+    let mut stage = family("p18_restart").await;
+    let role = format!("reader_{}", stage.database().name());
+    stage.run("alter table children replica identity full; insert into parents values (1, 'a'); insert into children values (1, 1, 'c')").await;
+    stage.run(&format!("create role {role} login replication; grant select on all tables in schema public to {role}; create publication {} for table parents, children", stage.database().name())).await;
+    let url = stage.database().url_as(&role);
+    stage.config.source("url", &format!("{url:?}")).source("manage", "[slot]").engine("inspect_every", "100ms");
+    stage.start().await;
+    stage.settled().await;
+    assert!(stage.stop().await);
+    stage.run(&format!("revoke select on children from {role}; insert into children values (2, 1, 'held')")).await;
+    stage.spawn();
+    stage.until_state("parents", "held").await;
+    stage.run(&format!("grant select on children to {role}")).await;
+    stage.until_state("parents", "live").await;
+    stage.settled().await;
+    assert_eq!(stage.log().matches("filling begins").count(), 1, "nothing is filled again:\n{}", stage.log());
+    stage.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn case_h12_p11_one_row_that_cannot_be_built_leaves_the_others() {
     let mut stage = Stage::new("h12").await;
     stage.run("create table rates (id int primary key, a int not null, b int not null); insert into rates select n, n, n from generate_series(1, 1000) n; update rates set b = 0 where id = 500").await;

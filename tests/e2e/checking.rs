@@ -231,7 +231,7 @@ async fn until_idle_ends_when_an_index_waits_for_somebody() {
     stage.spawn_with(&["--until-idle"]);
     let (code, log) = stage.ended().await;
     assert_eq!(code, Some(3), "{log}");
-    assert!(log.contains("can't become idle: index parents is needs_backfill") && log.contains("name"), "{log}");
+    assert!(log.contains("can't become idle: index parents is held") && log.contains("name"), "{log}");
     stage.close().await;
 }
 

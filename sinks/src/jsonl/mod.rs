@@ -38,9 +38,9 @@ impl JsonlSink {
     ///
     /// [`Progress`] is kept beside the file (`<path>.progress.json`), with the offset up to which the lines were durable when
     /// it was saved. When the file is opened it is cut back to that offset: lines beyond were never confirmed to the source.
-    /// If it is missing or shorter, or no line ends there, all its indexes are filled again. Another process on the same file is
-    /// refused. A full disk leaves no torn line and is tried again; a failed fsync is final until the next run opens the file
-    /// anew.
+    /// If it is missing or shorter, or no line ends there, all its indexes are filled again. While another process has the
+    /// file, opening it says [`Held`](crate::SinkErrorKind::Held), which the engine waits out. A full disk leaves no torn line
+    /// and is tried again; a failed fsync is final until the next run opens the file anew.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self { store: Arc::new(Mutex::new(Store::File(FileStore::new(path.into())))) }
     }
