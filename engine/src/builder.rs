@@ -10,7 +10,7 @@ use millstream_sinks::{DeadLetters, ProgressStore, Sink};
 
 use crate::error::BuildError;
 use crate::parts::{Parts, SinkPart};
-use crate::{Engine, sinkless};
+use crate::{Engine, SourceControl, sinkless};
 
 /// What an index does about a document that can't be built or is rejected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +51,8 @@ pub struct SourceParts {
     pub capture: Arc<dyn ChangeCapture>,
     /// What to build?
     pub documents: Arc<dyn DocumentBuilder>,
+    /// Takes orders and tells of itself, if the source does.
+    pub control: Option<Arc<dyn SourceControl>>,
 }
 
 /// Puts an [`Engine`] together.
@@ -173,7 +175,9 @@ impl EngineBuilder {
     pub fn build(self) -> Result<Engine, BuildError> {
         let source = match (self.source, self.spec, self.capture, self.documents) {
             (Some(source), ..) => source.open(&self.settings)?,
-            (None, Some(spec), Some(capture), Some(documents)) => SourceParts { spec, capture, documents },
+            (None, Some(spec), Some(capture), Some(documents)) => {
+                SourceParts { spec, capture, documents, control: None }
+            }
             _ => return Err(BuildError::NoSource),
         };
         let mut names = BTreeSet::new();
@@ -190,6 +194,7 @@ impl EngineBuilder {
             spec: Arc::new(source.spec),
             capture: source.capture,
             documents: source.documents,
+            control: source.control,
             sinks: self.sinks,
             dead_letters: self.dead_letters.unwrap_or_else(|| Arc::new(sinkless::LoggedLetters::default())),
             on_error: self.on_error,

@@ -12,6 +12,7 @@ use crate::builder::{EngineBuilder, OnGap};
 use crate::error::{Drained, EndReason, StartError};
 use crate::finding::Finding;
 use crate::parts::Parts;
+use crate::source_control::SourceControl;
 use crate::status::{EngineState, EngineStatus, StatusBook};
 use crate::supervisor::{Control, Desks, Supervisor};
 use crate::{start, status};
@@ -153,6 +154,11 @@ impl Handle {
     /// When the source can't be asked.
     pub async fn source_identity(&self) -> millstream_core::Result<SourceIdentity> {
         self.parts.capture.identity().await
+    }
+
+    /// What gives orders to the source, where it takes some.
+    pub fn source(&self) -> Option<Arc<dyn SourceControl>> {
+        self.parts.control.clone()
     }
 
     /// Takes no more changes; what is under way is finished. The source keeps its log meanwhile.

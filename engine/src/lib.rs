@@ -16,6 +16,7 @@ mod from_config;
 mod observer;
 mod parts;
 mod sinkless;
+mod source_control;
 mod start;
 mod status;
 mod supervisor;
@@ -36,6 +37,7 @@ pub use finding::Finding;
 #[doc(hidden)]
 pub use millstream_actors::Faults;
 pub use millstream_actors::{Failure, IndexStatus, Settings, StageDepth};
+pub use source_control::{OrderOutcome, OrderState, SourceControl, SourceOrder};
 pub use status::{EngineState, EngineStatus};
 
 /// What changed?

@@ -9,6 +9,7 @@ use millstream_model::IndexName;
 use millstream_sinks::{DeadLetters, ProgressStore, Sink, async_trait};
 
 use crate::builder::{OnError, OnGap};
+use crate::source_control::SourceControl;
 
 /// Everything that an engine is made of and that outlives its runs.
 pub(crate) struct Parts {
@@ -16,6 +17,7 @@ pub(crate) struct Parts {
     pub spec: Arc<SourceSpec>,
     pub capture: Arc<dyn ChangeCapture>,
     pub documents: Arc<dyn DocumentBuilder>,
+    pub control: Option<Arc<dyn SourceControl>>,
     pub sinks: Vec<SinkPart>,
     pub dead_letters: Arc<dyn DeadLetters>,
     pub on_error: BTreeMap<IndexName, OnError>,

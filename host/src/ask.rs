@@ -1,14 +1,16 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use millstream::config::Config;
 use millstream::core::yaml::YamlError;
+use millstream::model::Secret;
 use serde_json::Value;
 use ureq::Agent;
 
-use crate::cli::StatusArgs;
+use crate::cli::{SourceArgs, StatusArgs};
 use crate::exit::{Exit, Outcome};
-use crate::{control, print, status};
+use crate::serve::{NO_ORDERS, NOT_STARTED};
+use crate::{control, print, source, status};
 
 /// How long a host may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -23,43 +25,113 @@ fn lacking(unset: &[YamlError], section: &str, otherwise: impl FnOnce() -> Strin
 }
 
 /// Says what the host of this configuration is doing.
-pub fn status((config, unset): &Partly, args: &StatusArgs) -> Outcome {
+pub fn status(partly: &Partly, args: &StatusArgs) -> Outcome {
+    let told = get(partly, "status")?;
+    if args.json { print::line(format_args!("{told:#}")) } else { print::line(status::describe(&told)) }
+}
+
+/// What the host of this configuration serves there.
+fn get((config, unset): &Partly, path: &str) -> Result<Value, Exit> {
     let Some(http) = &config.http else {
         let otherwise = || "the configuration has no `http`: a host with it serves no status".to_owned();
         return Err(lacking(unset, "http", otherwise));
     };
-    let url = format!("http://{}/status", reachable(http.listen, "http")?);
+    let url = format!("http://{}/{path}", reachable(http.listen, "http")?);
     let mut answer = agent().get(&url).call().map_err(|error| unreached(&url, &error))?;
     let text = answer.body_mut().read_to_string().map_err(|error| unreached(&url, &error))?;
     let code = answer.status().as_u16();
-    let value: Value = match serde_json::from_str(&text) {
-        Ok(value) if code == 200 => value,
-        _ => return Err(Exit::configuration(format!("what answers is no host of ours (url={url}, status={code})"))),
-    };
-    if args.json { print::line(format_args!("{value:#}")) } else { print::line(status::describe(&value)) }
+    match serde_json::from_str(&text) {
+        Ok(value) if code == 200 => Ok(value),
+        Err(_) if [NOT_STARTED, NO_ORDERS].contains(&text.as_str()) || code == 503 => {
+            Err(Exit::unfinished(text.trim_end()))
+        }
+        _ => Err(Exit::configuration(format!("what answers is no host of ours (url={url}, status={code})"))),
+    }
 }
 
 /// Gives an order to the host of this configuration.
-pub fn control((config, unset): &Partly, order: &str) -> Outcome {
-    let Some(section) = &config.control else {
-        let remedy = "write `control: { listen: \"127.0.0.1:9465\", token_file: token }` and start the host again";
-        return Err(lacking(unset, "control", || {
-            format!("the configuration has no `control`: a host with it takes no orders; to mend it: {remedy}")
-        }));
+pub fn control(partly: &Partly, order: &str) -> Outcome {
+    let text = Controlled::of(partly)?.post(order, "")?;
+    print::line(text.trim_end())
+}
+
+/// Says what the host's source is doing, or orders it and waits until that is done.
+pub fn source(partly: &Partly, args: &SourceArgs) -> Outcome {
+    let Some(order) = &args.order else {
+        let told = get(partly, "source")?;
+        return if args.json { print::line(format_args!("{told:#}")) } else { print::line(source::describe(&told)) };
     };
-    if let Some(unset) = unset.iter().find(|unset| &*unset.path == "control.token_file") {
-        return Err(Exit::configuration(unset.to_string()));
+    let payload = args.payload.as_deref().unwrap_or_default();
+    if !payload.is_empty()
+        && let Err(error) = serde_json::from_str::<Value>(payload)
+    {
+        return Err(Exit::configuration(format!("the order's payload is no JSON: {error}")));
     }
-    let token = control::read_token(&section.token_file)?;
-    let url = format!("http://{}/{order}", reachable(section.listen, "control")?);
-    let request = agent().post(&url).header("Authorization", format!("Bearer {}", token.expose()));
-    let mut answer = request.send_empty().map_err(|error| unreached(&url, &error))?;
-    let text = answer.body_mut().read_to_string().map_err(|error| unreached(&url, &error))?;
-    let said = text.trim_end();
-    if answer.status().is_success() {
-        return print::line(said);
+    let host = Controlled::of(partly)?;
+    let id = args.id.clone().unwrap_or_else(new_id);
+    let path = format!("source/{}/{}", encode(order), encode(&id));
+    let outcome: Value = loop {
+        let text = host.post(&path, payload)?;
+        let outcome: Value = serde_json::from_str(&text).map_err(|_| {
+            Exit::configuration(format!("what answers is no host of ours (answer={})", text.trim_end()))
+        })?;
+        if outcome["state"] != "running" || args.no_wait {
+            break outcome;
+        }
+    };
+    let failure = outcome["result"]["error"].as_str().filter(|_| outcome["state"] == "failed");
+    if args.json {
+        print::line(format_args!("{outcome:#}"))?;
+    } else if outcome["state"] == "running" {
+        print::line(format_args!("{order} is under way (id={id})"))?;
+    } else if failure.is_none() {
+        print::line(format_args!("{order} is done: {}", outcome["result"]))?;
     }
-    Err(Exit::unfinished(format!("the host refuses (status={}): {said}", answer.status().as_u16())))
+    failure.map_or(Ok(()), |why| Err(Exit::unfinished(format!("{order} has failed: {why}"))))
+}
+
+/// A name that no order had before.
+fn new_id() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("cli-{}-{}", since.as_nanos(), std::process::id())
+}
+
+/// As a part of a URL.
+fn encode(text: &str) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(byte);
+    text.bytes().map(|byte| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+/// The host that this configuration's `control` leads to.
+struct Controlled {
+    address: SocketAddr,
+    token: Secret,
+}
+
+impl Controlled {
+    fn of((config, unset): &Partly) -> Result<Self, Exit> {
+        let Some(section) = &config.control else {
+            let remedy = "write `control: { listen: \"127.0.0.1:9465\", token_file: token }` and start the host again";
+            return Err(lacking(unset, "control", || {
+                format!("the configuration has no `control`: a host with it takes no orders; to mend it: {remedy}")
+            }));
+        };
+        if let Some(unset) = unset.iter().find(|unset| &*unset.path == "control.token_file") {
+            return Err(Exit::configuration(unset.to_string()));
+        }
+        Ok(Self { address: reachable(section.listen, "control")?, token: control::read_token(&section.token_file)? })
+    }
+
+    fn post(&self, path: &str, body: &str) -> Result<String, Exit> {
+        let url = format!("http://{}/{path}", self.address);
+        let request = agent().post(&url).header("Authorization", format!("Bearer {}", self.token.expose()));
+        let mut answer = request.send(body).map_err(|error| unreached(&url, &error))?;
+        let text = answer.body_mut().read_to_string().map_err(|error| unreached(&url, &error))?;
+        if answer.status().is_success() {
+            return Ok(text);
+        }
+        Err(Exit::unfinished(format!("the host refuses (status={}): {}", answer.status().as_u16(), text.trim_end())))
+    }
 }
 
 fn agent() -> Agent {

@@ -49,6 +49,8 @@ pub enum Command {
     Resume,
     /// Makes a running host fill an index again.
     Backfill(BackfillArgs),
+    /// Says what a running host's polled source is doing, or orders it.
+    Source(SourceArgs),
 }
 
 #[derive(Debug, Args)]
@@ -113,4 +115,25 @@ pub struct StatusArgs {
 pub struct BackfillArgs {
     /// The index.
     pub index: String,
+}
+
+#[derive(Debug, Args)]
+pub struct SourceArgs {
+    /// `pause`, `resume`, `trigger`, `full`, `resync`, `release_brake`, `audit`, `set_interval`, or one of the back end's own.
+    /// Without it, the streams and the last cycles are told.
+    pub order: Option<String>,
+    /// What the order needs, as JSON: `{"streams": ["products"]}` for `resync` and `release_brake`, `{"seconds": 60}` for
+    /// `set_interval`.
+    #[arg(requires = "order", value_name = "JSON")]
+    pub payload: Option<String>,
+    /// Names the order: one that is given again with the same name is not run again, and says what came of it. A new name for
+    /// each call, unless set.
+    #[arg(long, requires = "order")]
+    pub id: Option<String>,
+    /// Does not wait until the order is done.
+    #[arg(long, requires = "order", env = "MILLSTREAM_NO_WAIT", value_parser = FalseyValueParser::new())]
+    pub no_wait: bool,
+    /// Prints the answer as JSON.
+    #[arg(long, env = "MILLSTREAM_JSON", value_parser = FalseyValueParser::new())]
+    pub json: bool,
 }

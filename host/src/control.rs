@@ -1,19 +1,25 @@
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::Router;
 use axum::extract::{Path as UrlPath, Request, State};
 use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use millstream::Handle;
+use axum::{Json, Router};
 use millstream::model::Secret;
+use millstream::{Handle, OrderOutcome, OrderState, SourceOrder};
+use serde_json::Value;
 use tokio::net::TcpListener;
+use tokio::time::timeout;
 
 use crate::exit::Exit;
-use crate::serve::Started;
+use crate::serve::{NO_ORDERS, NOT_STARTED, Started};
+
+/// How long an order to the source may take before the caller is told that it still runs. Shorter than callers' own patience.
+const ORDER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Reads the token that callers must show.
 pub fn read_token(file: &Path) -> Result<Secret, Exit> {
@@ -33,6 +39,7 @@ pub async fn serve(listener: TcpListener, started: Started, token: Secret) {
         .route("/pause", post(pause))
         .route("/resume", post(resume))
         .route("/backfill/{index}", post(backfill))
+        .route("/source/{order}/{id}", post(order))
         .with_state(started)
         .layer(middleware::from_fn_with_state(Arc::new(token), check_token));
     if let Err(error) = axum::serve(listener, routes).await {
@@ -59,7 +66,7 @@ type Answer = (StatusCode, String);
 
 fn handle(started: &Started) -> Result<Handle, Answer> {
     let handle = started.borrow().clone();
-    handle.ok_or_else(|| (StatusCode::CONFLICT, "the engine has not started yet\n".to_owned()))
+    handle.ok_or_else(|| (StatusCode::CONFLICT, NOT_STARTED.to_owned()))
 }
 
 async fn pause(State(started): State<Started>) -> Result<Answer, Answer> {
@@ -82,6 +89,26 @@ async fn backfill(State(started): State<Started>, UrlPath(index): UrlPath<String
         return Err((StatusCode::CONFLICT, "the engine is not at work now; try again when it runs\n".to_owned()));
     }
     Err((StatusCode::NOT_FOUND, format!("there is no index {index}; there are: {}\n", known.join(", "))))
+}
+
+/// Gives the source an order: `POST /source/resync/ID`, what it needs as JSON in the body. Answers after a while even if it still
+/// runs: the same order given again tells of it.
+async fn order(
+    State(started): State<Started>,
+    UrlPath((name, id)): UrlPath<(String, String)>,
+    body: String,
+) -> Result<(StatusCode, Json<OrderOutcome>), Answer> {
+    let source = handle(&started)?.source().ok_or_else(|| (StatusCode::NOT_FOUND, NO_ORDERS.to_owned()))?;
+    let payload = if body.is_empty() { Ok(Value::Null) } else { serde_json::from_str(&body) };
+    let payload = payload.map_err(|error| (StatusCode::BAD_REQUEST, format!("the body is no JSON: {error}\n")))?;
+    match timeout(ORDER_PATIENCE, source.order(SourceOrder { id, name, payload })).await {
+        Ok(Ok(outcome)) => Ok((StatusCode::OK, Json(outcome))),
+        Ok(Err(error)) => Err((StatusCode::CONFLICT, format!("{error}\n"))),
+        Err(_) => {
+            let running = OrderOutcome { state: OrderState::Running, result: Value::Null };
+            Ok((StatusCode::ACCEPTED, Json(running)))
+        }
+    }
 }
 
 #[cfg(test)]

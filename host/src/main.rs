@@ -1,7 +1,7 @@
 //! The program `millstream`: the reference host of the engine.
 //!
 //! `cli` says what can be asked; `run` hosts the engine, with `serve`, `control` and `until_idle` around it; `check`, `provision`
-//! and `preview` look at the source without an engine; `ask` talks to a running host, `status` words its answer. `exit` says what each ending means.
+//! and `preview` look at the source without an engine; `ask` talks to a running host, `status` and `source` word its answers. `exit` says what each ending means.
 //! Documents and reports go to standard output, logs and errors to standard error.
 
 mod ask;
@@ -18,6 +18,7 @@ mod provision;
 mod run;
 mod serve;
 mod signals;
+mod source;
 mod status;
 mod until_idle;
 
@@ -56,6 +57,7 @@ fn act(cli: &Cli) -> Outcome {
         Command::Status(args) => ask::status(&partly()?, args),
         Command::Pause => ask::control(&partly()?, "pause"),
         Command::Resume => ask::control(&partly()?, "resume"),
+        Command::Source(args) => ask::source(&partly()?, args),
         Command::Backfill(args) => ask::control(&partly()?, &format!("backfill/{}", args.index)),
     }
 }

@@ -9,11 +9,17 @@ use axum::routing::get;
 use axum::{Router, serve as serve_http};
 use metrics_exporter_prometheus::PrometheusHandle;
 use millstream::{EngineState, EngineStatus, Handle};
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 /// A supervisor that was not seen for so long is stuck: it ticks every second.
 const STUCK_AFTER: Duration = Duration::from_secs(15);
+
+/// What is answered before there is an engine to ask.
+pub const NOT_STARTED: &str = "the engine has not started yet\n";
+/// What is answered for a source with a log.
+pub const NO_ORDERS: &str = "this source takes no orders: only a polled one does\n";
 
 /// The engine's handle, once it has started: until then it validates, which may wait for the source.
 pub type Started = watch::Receiver<Option<Handle>>;
@@ -38,6 +44,7 @@ pub async fn serve(listener: TcpListener, name: Arc<str>, started: Started, metr
         .route("/livez", get(is_live))
         .route("/readyz", get(is_ready))
         .route("/status", get(show_status))
+        .route("/source", get(show_source))
         .with_state(Served { name, started, metrics });
     if let Err(error) = serve_http(listener, routes).await {
         tracing::error!(%error, "metrics, health and status are no longer served");
@@ -64,6 +71,14 @@ async fn is_ready(State(served): State<Served>) -> (StatusCode, &'static str) {
         Some(EngineState::Ended) => (StatusCode::SERVICE_UNAVAILABLE, "ended\n"),
         _ => (StatusCode::OK, "ok\n"),
     }
+}
+
+/// What a source that takes orders says of itself.
+async fn show_source(State(served): State<Served>) -> Result<Json<Value>, (StatusCode, String)> {
+    let handle = served.handle().ok_or_else(|| (StatusCode::CONFLICT, NOT_STARTED.to_owned()))?;
+    let source = handle.source().ok_or_else(|| (StatusCode::NOT_FOUND, NO_ORDERS.to_owned()))?;
+    let told = source.describe().await;
+    told.map(Json).map_err(|error| (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")))
 }
 
 async fn show_status(State(served): State<Served>) -> Json<EngineStatus> {

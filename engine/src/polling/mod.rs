@@ -1,6 +1,7 @@
 //! Sources without a log: what a backend fetches is kept in a store, and documents are built from there.
 
 mod check;
+mod control;
 mod from_config;
 
 use std::sync::Arc;
@@ -54,7 +55,8 @@ impl Source for PollingSource {
     fn open(self: Box<Self>, settings: &Settings) -> Result<SourceParts> {
         // One more than the actors: an index's keeper looks whether it is mended while all of them are busy.
         let documents = self.documents(settings.builders + settings.resolvers + 1)?;
-        Ok(SourceParts { spec: self.spec, capture: Arc::new(self.capture), documents })
+        let control = Some(Arc::new(self.handle()) as _);
+        Ok(SourceParts { spec: self.spec, capture: Arc::new(self.capture), documents, control })
     }
 }
 

@@ -76,6 +76,6 @@ impl Source for PostgresSource {
         // One more than the actors: an index's keeper looks whether it is mended while all of them are busy.
         let documents = Arc::new(self.documents(settings.builders + settings.resolvers + 1));
         let capture = Arc::new(PostgresCapture::new(self.postgres, self.capture));
-        Ok(SourceParts { spec: self.spec, capture, documents })
+        Ok(SourceParts { spec: self.spec, capture, documents, control: None })
     }
 }
