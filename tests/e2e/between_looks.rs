@@ -146,3 +146,97 @@ async fn case_h2_a_partition_that_the_decoder_does_not_know_is_named() {
     stage.equal_in_the_end("a move in it").await;
     stage.close().await;
 }
+
+/// Changes of columns that write no row: nothing of them is in the log, and what the documents show is another thing.
+const REDEFINED: [(&str, &str); 3] = [
+    (
+        "a column that another takes the place of",
+        "begin; alter table parents add title text; update parents set title = upper(name); alter table parents drop name; \
+         alter table parents rename title to name; commit",
+    ),
+    (
+        "a column made anew with a default",
+        "begin; alter table parents drop name; alter table parents add name text default 'new'; commit",
+    ),
+    (
+        "two columns that swap their names",
+        "begin; alter table parents add other text default 'other'; commit; begin; alter table parents rename name to third; \
+         alter table parents rename other to name; alter table parents rename third to other; commit",
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn case_h7_c13_a_column_that_is_another_one_under_its_old_name_is_noticed() {
+    let mut stage = two_parents("redefined").await;
+    for (what, change) in &REDEFINED {
+        stage.run(change).await;
+        stage.equal_in_the_end(what).await;
+    }
+    assert!(stage.stop().await);
+    for (what, change) in &REDEFINED[1..] {
+        stage.run(change.replace("other", "another").as_str()).await;
+        stage.start().await;
+        stage.equal_in_the_end(what).await;
+        assert!(stage.stop().await);
+    }
+    stage.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn case_h7_p18_a_type_that_shows_the_same_rows_otherwise_is_noticed() {
+    let mut stage = Stage::new("shown_otherwise").await;
+    stage.run("create table events (id int primary key, at timestamp not null, net cidr not null, note varchar(9)); insert into events values (1, '2024-01-01 12:00', '10.0.0.1/32', 'n')").await;
+    stage.index(
+        "events",
+        "{ table: events, fields: { id: integer, at: timestamp, net: { type: custom, source: [inet, cidr], mapping: { type: ip } }, note: { type: text, nullable: true } } }",
+        "select id, json_build_object('id', id, 'at', at, 'net', net, 'note', note) from events",
+    );
+    stage.start().await;
+    stage.settled().await;
+    let fillings = stage.fold().clears("events");
+    stage.run("alter table events alter note type text; update events set note = 'm'").await;
+    stage.settled().await;
+    stage.run("set timezone = 'UTC'; alter table events alter at type timestamptz").await;
+    stage.equal_in_the_end("timestamp to timestamptz").await;
+    stage.run("alter table events alter net type inet").await;
+    stage.equal_in_the_end("cidr to inet").await;
+    assert_eq!(stage.fold().clears("events"), fillings + 2, "a longer text fills nothing");
+    stage.close().await;
+}
+
+/// The link column has another name for a while, and rows are moved and removed meanwhile.
+const UNLINKED: [&str; 3] = [
+    "alter table children rename parent_id to their_parent",
+    "update children set their_parent = 2 where id <= 2; delete from children where id = 5",
+    "alter table children rename their_parent to parent_id",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn case_c13_p5_a_link_column_renamed_for_a_while_leaves_no_parent_stale() {
+    let mut stage = two_parents("unlinked").await;
+    stage.run(&UNLINKED.join(";")).await;
+    stage.equal_in_the_end("a link column renamed for a while").await;
+    assert!(stage.stop().await);
+    for statement in UNLINKED {
+        stage.run(&statement.replace("= 2 where id <= 2", "= 1").replace("id = 5", "id = 4")).await;
+    }
+    stage.start().await;
+    stage.equal_in_the_end("a link column renamed while stopped").await;
+    stage.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn case_h7_two_tables_that_change_places_for_a_while_are_noticed() {
+    let mut stage = two_parents("places").await;
+    stage.run("create table others (like parents including all); insert into others select n, 'other' from generate_series(1, 9) n").await;
+    let swap = |one: &str, other: &str| {
+        format!(
+            "begin; alter table {one} rename to a_third; alter table {other} rename to {one}; alter table a_third rename to {other}; commit"
+        )
+    };
+    stage.run(&swap("parents", "others")).await;
+    stage.run("update parents set name = 'theirs' where id < 5; update others set name = 'ours' where id = 2; insert into others values (8, 'new')").await;
+    stage.run(&swap("parents", "others")).await;
+    stage.equal_in_the_end("tables that changed places").await;
+    stage.close().await;
+}

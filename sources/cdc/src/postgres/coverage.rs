@@ -150,6 +150,12 @@ impl Coverage {
                 Some(old) if old.is_rewritten(leaf) => turns.push(Turn::Rewritten {
                     reason: format!("the table was rewritten by a change of its columns (table={})", leaf.relation()),
                 }),
+                Some(old) if let Some(column) = old.redefined(leaf) => turns.push(Turn::Rewritten {
+                    reason: format!(
+                        "a column is another one than it was, or of another type (table={}, column={column})",
+                        leaf.relation()
+                    ),
+                }),
                 None if !leaf.born_as_leaf => turns.push(Turn::Attached { leaf: leaf.relation() }),
                 _ => {}
             }

@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 /// The first major whose decoder looks at a relation's publications again when the relation is attached to another.
 const LOOKS_AGAIN_SINCE: u32 = 150_000;
 
+/// The numbers of two types that show the same.
+const TEXT: i64 = 25;
+const VARCHAR: i64 = 1043;
+
 /// The tables as they were at some moment: an opaque text for whoever keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Memo {
@@ -42,6 +46,9 @@ pub(crate) struct LeafMemo {
     name: String,
     file: i64,
     columns: BTreeMap<i64, String>,
+    /// Each column's number by its name. Was not always remembered: empty then.
+    #[serde(default)]
+    names: BTreeMap<String, i64>,
     /// True when it was made as a leaf, so that it never had rows that were not told.
     pub(crate) born_as_leaf: bool,
     /// Changes when it is taken away and attached again. Was not always remembered: empty then.
@@ -63,6 +70,7 @@ impl Memo {
                     name: leaf.relation.table().to_owned(),
                     file: leaf.file,
                     columns: leaf.columns.clone(),
+                    names: leaf.names.iter().map(ToString::to_string).zip(leaf.columns.keys().copied()).collect(),
                     born_as_leaf: leaf.born_as_leaf,
                     link: leaf.link.clone(),
                     unlisted: needs.listed().contains(&leaf.oid),
@@ -140,6 +148,21 @@ impl LeafMemo {
     /// Its link, as it is.
     pub(crate) fn link(&self) -> &str {
         &self.link
+    }
+
+    /// The first column whose name another column has now, or that has another type, though no row was written anew: what it
+    /// shows may be something else.
+    pub(crate) fn redefined<'a>(&self, is: &'a Self) -> Option<&'a str> {
+        let kind = |columns: &BTreeMap<i64, String>, number: &i64| {
+            let kind = columns.get(number)?.split(':').next()?.parse().ok()?;
+            // The same text in every row.
+            Some(if kind == VARCHAR { TEXT } else { kind })
+        };
+        let is_other = |(name, number): &(&String, &i64)| {
+            let was = self.names.get(*name);
+            was.is_some_and(|was| was != *number || kind(&self.columns, was) != kind(&is.columns, number))
+        };
+        is.names.iter().find(is_other).map(|(name, _)| name.as_str())
     }
 
     /// A new file alone is a VACUUM FULL or a TRUNCATE, a new definition alone no rewrite; both together are one, unless the

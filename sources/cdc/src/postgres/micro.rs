@@ -26,6 +26,7 @@ impl Decoder {
             old_links_before: None,
             is_root: false,
             leaves: vec![id],
+            oid: id,
         };
         Some(Self(Shape::new(Arc::new(watched), &relation)))
     }

@@ -58,6 +58,7 @@ fn run(incoming: Vec<Incoming>) -> Running {
         old_links_before: None,
         is_root: true,
         leaves: vec![1],
+        oid: 1,
     });
     let stream = Told { incoming: incoming.into(), ..Told::default() };
     let (reports, marks) = (stream.reports.clone(), Arc::new(Marks::default()));

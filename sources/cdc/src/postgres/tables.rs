@@ -26,6 +26,8 @@ pub(crate) struct Watched {
     pub(crate) is_root: bool,
     /// The relations that hold its rows.
     pub(crate) leaves: Vec<u32>,
+    /// The table's own number.
+    pub(crate) oid: u32,
 }
 
 /// The relations whose rows are told, by their number.
@@ -47,6 +49,7 @@ pub(crate) fn leaves(coverage: &Coverage) -> Leaves {
             old_links_before: coverage.old_links(&need.table).map(texts),
             is_root: need.is_root,
             leaves: numbers.clone(),
+            oid: root.oid,
         });
         leaves.extend(numbers.into_iter().map(|number| (number, watched.clone())));
     }
@@ -72,6 +75,8 @@ pub(crate) struct Shape {
     lacks: bool,
     /// The same by what was needed before this run.
     lacked: bool,
+    /// It was told under another name, or without a link column: a look at the catalog, before or after, may not show that.
+    renamed: bool,
 }
 
 /// Key and links of one row, as far as the log told them.
@@ -95,24 +100,28 @@ impl Shape {
             .collect();
         let used = roles.iter().rposition(|role| role.key.is_some() || role.link.is_some()).map_or(0, |at| at + 1);
         let columns: Vec<(&str, bool)> = relation.columns().collect();
-        // A column that is not there is not lacking: its index says so itself.
+        // A column that is not there is not lacking but renamed.
         let lacks =
             |links: &[Text]| watched.key.iter().chain(links).any(|name| columns.contains(&(name.as_str(), false)));
         let (lacks, lacked) = (lacks(&watched.old_links), watched.old_links_before.as_deref().is_some_and(lacks));
-        Self { watched, roles, used, lacks, lacked }
+        let is_other = relation.id == watched.oid
+            && (relation.schema, relation.name) != (watched.table.schema(), watched.table.table());
+        let renamed =
+            is_other || watched.links.iter().any(|link| !columns.iter().any(|(name, _)| *name == link.as_str()));
+        Self { watched, roles, used, lacks, lacked, renamed }
     }
 
     /// True when some changed row may lack an old value that somebody needs.
     pub(crate) fn is_lacking(&self) -> bool {
-        self.lacks || self.lacked
+        self.lacks || self.lacked || self.renamed
     }
 
     /// True when a changed row lacks what those who read the table must know. `named`: the log told its key. `before`: it was
     /// written before this run's coverage, so that what is filled since sees it.
     pub(crate) fn misses(&self, named: bool, before: bool) -> bool {
         match before {
-            true => self.watched.old_links_before.is_some() && (self.lacked || !named),
-            false => self.lacks || !named,
+            true => self.watched.old_links_before.is_some() && (self.lacked || self.renamed || !named),
+            false => self.lacks || self.renamed || !named,
         }
     }
 

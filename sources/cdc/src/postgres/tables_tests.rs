@@ -19,6 +19,7 @@ fn orders(identity: [bool; 3]) -> Shape {
         old_links_before: Some(Vec::new()),
         is_root: false,
         leaves: vec![1],
+        oid: 1,
     };
     let names = ["note", "user_id", "id"];
     let columns: Vec<(&str, bool)> = names.into_iter().zip(identity).collect();
