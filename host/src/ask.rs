@@ -119,7 +119,8 @@ impl Controlled {
         if let Some(unset) = unset.iter().find(|unset| &*unset.path == "control.token_file") {
             return Err(Exit::configuration(unset.to_string()));
         }
-        Ok(Self { address: reachable(section.listen, "control")?, token: control::read_token(&section.token_file)? })
+        let token = control::read_token(&section.token_file)?;
+        Ok(Self { address: reachable(section.listen, "control")?, token })
     }
 
     fn post(&self, path: &str, body: &str) -> Result<String, Exit> {

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use millstream::config::Config;
-use millstream::{EndReason, Engine, Finding, Handle};
+use millstream::{Drained, EndReason, Engine, Finding, Handle};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::cli::RunArgs;
 use crate::exit::{Exit, Outcome};
@@ -16,6 +17,8 @@ use crate::{control, serve};
 
 /// How long stopping waits for what is under way, unless the configuration says otherwise.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(20);
+/// How long an aborted engine may take to end. A write that is blocked for good, into a pipe that nobody reads, ends with the process.
+const ABORT_PATIENCE: Duration = Duration::from_secs(5);
 /// How often the recorder forgets what its histograms no longer need.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
@@ -68,16 +71,19 @@ async fn host(
             Err(stuck) => return (handle.shutdown(Duration::ZERO).await, Some(stuck)),
         },
     }
-    let drained = handle.shutdown(deadline);
-    tokio::pin!(drained);
-    let reason = tokio::select! {
+    let drained = timeout(deadline + ABORT_PATIENCE, handle.shutdown(deadline));
+    let drained = tokio::select! {
         biased;
-        reason = &mut drained => reason,
+        drained = drained => drained,
         () = signals.next() => {
             tracing::warn!("aborting");
-            handle.shutdown(Duration::ZERO).await
+            timeout(ABORT_PATIENCE, handle.shutdown(Duration::ZERO)).await
         }
     };
+    let reason = drained.unwrap_or_else(|_| {
+        tracing::warn!("a write that is blocked was left behind");
+        Arc::new(EndReason::Shutdown(Drained::Aborted))
+    });
     (reason, None)
 }
 

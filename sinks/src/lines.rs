@@ -1,6 +1,6 @@
 //! A file of whole lines that only grows, safe against crashes, full disks and other processes.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -13,25 +13,37 @@ pub(crate) trait Disk: Send {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     fn sync(&mut self) -> io::Result<()>;
     fn cut(&mut self, length: u64) -> io::Result<()>;
-    /// Its length, and whether it still has a name.
+    /// Its length, and whether it is still the one that its name leads to.
     fn look(&mut self) -> io::Result<(u64, bool)>;
 }
 
-impl Disk for File {
+/// A file, and the path by which others find it.
+struct Named {
+    file: File,
+    path: PathBuf,
+}
+
+impl Disk for Named {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.write_all(bytes)
+        self.file.write_all(bytes)
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.sync_data()
+        self.file.sync_data()
     }
 
     fn cut(&mut self, length: u64) -> io::Result<()> {
-        self.set_len(length)
+        self.file.set_len(length)
     }
 
     fn look(&mut self) -> io::Result<(u64, bool)> {
-        self.metadata().map(|metadata| (metadata.len(), metadata.nlink() > 0))
+        let ours = self.file.metadata()?;
+        let named = match fs::metadata(&self.path) {
+            Ok(found) => (found.dev(), found.ino()) == (ours.dev(), ours.ino()),
+            Err(error) if error.kind() == ErrorKind::NotFound => false,
+            Err(error) => return Err(error),
+        };
+        Ok((ours.len(), named))
     }
 }
 
@@ -54,6 +66,7 @@ impl LinesFile {
     /// # Errors
     /// `Held` when another process has it open, `Setup` when it can't be opened.
     pub(crate) fn open(path: &Path) -> Result<Self> {
+        refuse_unfit(path)?;
         create_parents(path).map_err(|error| file_error("create the folders above the file", path, error))?;
         let mut options = OpenOptions::new();
         let file = options.read(true).append(true).create(true).open(path);
@@ -61,7 +74,7 @@ impl LinesFile {
         locked(path, file.try_lock())?;
         sync_folder(path).map_err(|error| file_error("fsync the file's folder", path, error))?;
         let length = file.metadata().map_err(|error| file_error("look at the file", path, error))?.len();
-        Ok(Self::over(path, Box::new(file), length))
+        Ok(Self::over(path, Box::new(Named { file, path: path.to_owned() }), length))
     }
 
     /// Looks whether [`open`](Self::open) would go well. Makes nothing, and holds nothing afterwards.
@@ -69,6 +82,7 @@ impl LinesFile {
     /// # Errors
     /// As `open`.
     pub(crate) fn inspect(path: &Path) -> Result<()> {
+        refuse_unfit(path)?;
         if !path.try_exists().map_err(|error| file_error("look at the file", path, error))? {
             return can_create(path).map_err(|error| file_error("create the file", path, error));
         }
@@ -132,7 +146,9 @@ impl LinesFile {
         let (length, named) = self.disk.look().map_err(|error| file_error("look at the file", &self.path, error))?;
         let path = self.path.display();
         if !named {
-            return self.give_up(format!("the file was deleted while it was being written (path={path})"));
+            return self.give_up(format!(
+                "the file was deleted, or another put in its place, while it was being written (path={path})"
+            ));
         }
         if length != self.durable {
             let durable = self.durable;
@@ -152,6 +168,22 @@ impl LinesFile {
     fn give_up(&mut self, message: String) -> Result<()> {
         self.broken = Some(message.clone());
         Err(SinkError::broken(message))
+    }
+}
+
+/// Refuses what can't be a file of lines, before anything is opened: a pipe would never be done with opening.
+fn refuse_unfit(path: &Path) -> Result<()> {
+    let unfit = |what: &str| {
+        SinkError::setup(format!("{what}: name a file, or `-` for standard output (path={})", path.display()))
+    };
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Err(unfit("this is a folder")),
+        Ok(metadata) if !metadata.is_file() => Err(unfit("this is no file but a pipe or a device")),
+        Err(error) if error.kind() == ErrorKind::NotFound && fs::symlink_metadata(path).is_ok() => {
+            Err(unfit("this is a symbolic link that leads nowhere"))
+        }
+        _ if path.as_os_str().as_encoded_bytes().ends_with(b"/") => Err(unfit("this is a folder's name")),
+        _ => Ok(()),
     }
 }
 
@@ -273,8 +305,9 @@ mod tests {
 
     #[test]
     fn a_file_that_takes_no_write_and_can_not_be_cut_names_the_first_fault() {
-        let file = OpenOptions::new().read(true).append(true).open("/dev/full").unwrap();
-        let mut lines = LinesFile::over(Path::new("/dev/full"), Box::new(file), 0);
+        let path = PathBuf::from("/dev/full");
+        let file = OpenOptions::new().read(true).append(true).open(&path).unwrap();
+        let mut lines = LinesFile::over(&path, Box::new(Named { file, path: path.clone() }), 0);
         for _ in 0..2 {
             let error = lines.append(b"x\n").unwrap_err().to_string();
             assert_eq!(error.matches("No space left on device").count(), 1, "{error}");
@@ -321,6 +354,25 @@ mod tests {
         let mut lines = LinesFile::open(&path).unwrap();
         fs::remove_file(&path).unwrap();
         assert!(lines.append(b"2\n").unwrap_err().to_string().contains("deleted"));
+        let mut lines = LinesFile::open(&path).unwrap();
+        fs::rename(&path, folder.path().join("rotated")).unwrap();
+        fs::write(&path, "").unwrap();
+        assert_eq!(lines.append(b"2\n").unwrap_err().kind(), SinkErrorKind::Broken);
+        assert!(LinesFile::open(&path).unwrap().append(b"2\n").is_ok());
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::os::unix::fs::symlink("/nowhere/at/all", at("link")).unwrap();
+        nix::unistd::mkfifo(&at("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        for path in [at("link"), at("pipe"), at("docs.jsonl/"), at("."), PathBuf::from("/dev/null")] {
+            for error in [LinesFile::inspect(&path).unwrap_err(), LinesFile::open(&path).err().unwrap()] {
+                assert_eq!(error.kind(), SinkErrorKind::Setup, "{error}");
+            }
+        }
+        assert!(LinesFile::inspect(&at("new")).is_ok() && !at("new").exists());
     }
 
     #[test]

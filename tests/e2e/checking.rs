@@ -1,7 +1,7 @@
 //! What the program says before and beside a run: `check` agrees with `run`, each mistake is told once, and every script ends.
 
 use millstream_tests::wait::until;
-use millstream_tests::{Cluster, Stage};
+use millstream_tests::{Cluster, Folder, Stage, host_bin};
 
 use crate::words::{family, notes, notes_on};
 
@@ -83,7 +83,7 @@ async fn check_finds_the_files_that_run_could_not_write() {
     drop(held);
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
-    refused(&mut stage, &["can't open the file", "docs.jsonl"]).await;
+    refused(&mut stage, &["this is a folder", "docs.jsonl"]).await;
     std::fs::remove_dir(&path).unwrap();
     clean(&stage).await;
     assert!(!path.exists(), "a check makes nothing");
@@ -267,5 +267,28 @@ async fn an_id_that_is_no_key_is_told_as_that() {
     let (code, _, said) = stage.ask(&["preview", "notes", "abc"]).await;
     assert_eq!(code, Some(2));
     assert_eq!(said, "can't preview: `abc` is no integer, as the key column `id` of public.notes holds\n");
+    stage.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p17_a_reader_that_takes_no_more_does_not_keep_the_host_from_ending() {
+    let mut stage = notes("stalled_reader").await;
+    stage.run("insert into notes select n, repeat('x', 1000) from generate_series(1, 1000) n").await;
+    stage.config.sink("out", "{ jsonl: { path: \"-\" } }").engine("drain_deadline", "200ms");
+    let folder = Folder::new();
+    let pipe = folder.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    // Open, and never read.
+    let _reader = std::fs::File::options().read(true).write(true).open(&pipe).unwrap();
+    stage.spawn_command(|config| {
+        let mut command = std::process::Command::new("sh");
+        let script = r#"exec "$0" run --config "$1" > "$2""#;
+        command.arg("-c").arg(script).arg(host_bin()).arg(config).arg(&pipe);
+        command
+    });
+    stage.host().until_log("filling begins").await;
+    stage.host().signal(nix::sys::signal::Signal::SIGTERM);
+    let (code, log) = stage.ended().await;
+    assert!(code == Some(1) && log.contains("blocked"), "{code:?}\n{log}");
     stage.close().await;
 }

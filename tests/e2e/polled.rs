@@ -145,3 +145,58 @@ async fn a_folder_of_files_that_is_corrected_while_the_host_is_killed_ends_equal
     assert!(idle.ended().await.success());
     assert_eq!(Fold::read(&documents_path(folder.path())).lines(), before);
 }
+
+/// What the program says to arguments, by its exit code.
+async fn ask(folder: &Folder, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = tokio::process::Command::new(host_bin());
+    command.args(arguments).arg("--config").arg(folder.path().join("millstream.yaml"));
+    let output = command.output().await.unwrap();
+    (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_to_a_polled_source_are_given_through_the_host() {
+    let folder = Folder::new();
+    let inbox = folder.path().join("inbox");
+    std::fs::create_dir(&inbox).unwrap();
+    let (http, control) = (free_port(), free_port());
+    let served = format!(
+        "http: {{ listen: \"127.0.0.1:{http}\" }}\ncontrol: {{ listen: \"127.0.0.1:{control}\", token_file: token }}\n"
+    );
+    std::fs::write(folder.path().join("millstream.yaml"), format!("{CONFIG}{served}")).unwrap();
+    std::fs::write(folder.path().join("token"), "a long random word\n").unwrap();
+    let mut shop = Shop::of(20);
+    shop.write(&inbox, false);
+    let host = spawn(&folder);
+    until_equal(&folder, &shop, "the filling").await;
+    let (code, said) = ask(&folder, &["source"]).await;
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("stream products: reconciled") && said.contains("cycle "), "{said}");
+    let (code, said) = ask(&folder, &["source", "pause", "--id", "one"]).await;
+    assert!(code == Some(0) && said.contains("pause is done"), "{said}");
+    assert!(ask(&folder, &["source"]).await.1.starts_with("paused"));
+    // Half of them gone is more than the brake lets pass.
+    shop.products.retain(|id, _| *id <= 10);
+    shop.write(&inbox, false);
+    let (code, said) = ask(&folder, &["source", "trigger"]).await;
+    assert_eq!(code, Some(0), "{said}");
+    let (_, said) = ask(&folder, &["source"]).await;
+    assert!(said.contains("stream products: reconciled, the brake is on"), "{said}");
+    let release = ["source", "release_brake", "{\"streams\": [\"products\"]}"];
+    assert_eq!(ask(&folder, &release).await.0, Some(0));
+    assert_eq!(ask(&folder, &["source", "trigger"]).await.0, Some(0));
+    until_equal(&folder, &shop, "the brake was released").await;
+    // Given again, it is not done again: the source stays as it is.
+    assert_eq!(ask(&folder, &["source", "resume"]).await.0, Some(0));
+    assert_eq!(ask(&folder, &["source", "pause", "--id", "one"]).await.0, Some(0));
+    assert!(ask(&folder, &["source"]).await.1.starts_with("at work"));
+    for (arguments, code, why) in [
+        (&["source", "resync"][..], 1, "it needs {\"streams\""),
+        (&["source", "sing/along"], 1, "unknown command"),
+        (&["source", "resync", "{"], 2, "is no JSON"),
+    ] {
+        let (ended, said) = ask(&folder, arguments).await;
+        assert!(ended == Some(code) && said.contains(why), "{arguments:?}: {ended:?} {said}");
+    }
+    assert!(host.stop().await.success());
+}

@@ -1,5 +1,7 @@
 //! What no type can tell: whether the parts of a configuration fit together.
 
+use std::path::{Path, PathBuf};
+
 use millstream_core::yaml::{YamlError, YamlFile};
 
 use super::{Config, OnError, PollingSection, PostgresSection, SinkSection, SourceSection};
@@ -122,18 +124,35 @@ fn check_paths(config: &Config, wrong: &mut impl FnMut(&[&str], &str, &str)) {
     let mut taken = std::collections::BTreeMap::new();
     for (name, sink) in &config.sinks {
         let SinkSection::Jsonl(jsonl) = sink else { continue };
-        if let Some(other) = taken.insert(jsonl.path.clone(), name) {
-            let message = format!("the sink `{other}` writes to this file already");
-            wrong(&["sinks", name.as_str(), "jsonl", "path"], &message, "name another file");
+        let path = one_spelling(&jsonl.path);
+        let beside = PathBuf::from(format!("{}.progress.json", path.display()));
+        for path in [path, beside] {
+            if let Some(other) = taken.insert(path, name) {
+                let message = format!("the sink `{other}` writes to this file already");
+                wrong(&["sinks", name.as_str(), "jsonl", "path"], &message, "name another file");
+            }
         }
     }
     if let Some(super::DeadLettersSection::Jsonl(letters)) = &config.dead_letters {
         let path = ["dead_letters", "jsonl", "path"];
-        if let Some(other) = taken.get(&letters.path) {
+        if let Some(other) = taken.get(&one_spelling(&letters.path)) {
             wrong(&path, &format!("the sink `{other}` writes to this file already"), "name another file");
         }
         if letters.path.as_os_str() == "-" {
             wrong(&path, "dead letters are kept in a file: standard output can't be read again", "name a file");
         }
+    }
+}
+
+/// The same for all spellings of a file's path, whether the file is there or not.
+fn one_spelling(path: &Path) -> PathBuf {
+    if let Ok(found) = path.canonicalize() {
+        return found;
+    }
+    let plain: PathBuf = path.components().collect();
+    let folder = plain.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match (folder.canonicalize(), plain.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => plain,
     }
 }

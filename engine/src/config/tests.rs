@@ -254,6 +254,16 @@ fn each_fault_names_its_place_and_what_to_write() {
         ),
         (
             out,
+            "a: { jsonl: { path: x } }\n  b: { jsonl: { path: ./x } }",
+            "c.yaml:5:23: sinks.b.jsonl.path: the sink `a` writes to this file already; name another file",
+        ),
+        (
+            out,
+            "a: { jsonl: { path: x } }\n  b: { jsonl: { path: x.progress.json } }",
+            "c.yaml:5:23: sinks.b.jsonl.path: the sink `a` writes to this file already; name another file",
+        ),
+        (
+            out,
             "a: { jsonl: { path: dead.jsonl } }",
             "c.yaml:5:32: dead_letters.jsonl.path: the sink `a` writes to this file already; name another file",
         ),

@@ -22,6 +22,10 @@ const HELD_RETRY: Duration = Duration::from_millis(250);
 const NEVER_ENDED: &str =
     "(select count(set_config(name, '0', false)) from pg_settings where name = 'idle_session_timeout')";
 
+/// A database without an encoding is told as it is: a text that is not UTF-8, in a column that nobody uses, stops nothing.
+const AS_IT_IS: &str = "case when current_setting('server_encoding') = 'SQL_ASCII' \
+                        then set_config('client_encoding', 'SQL_ASCII', false) end";
+
 /// The lock's number, an expression: one for each slot's name.
 fn lock(slot: &str) -> String {
     format!("hashtextextended({}, 0)", quote::literal(&format!("millstream slot {slot}")))
@@ -75,7 +79,7 @@ impl PostgresCapture {
     pub(super) async fn session(&self) -> Result<Session> {
         let session = Session::connect(self.connections.settings()).await;
         let mut session = session.map_err(|error| self.connections.judge(error))?;
-        let take = format!("select pg_try_advisory_lock({}), {NEVER_ENDED}", lock(&self.settings.slot));
+        let take = format!("select pg_try_advisory_lock({}), {NEVER_ENDED}, {AS_IT_IS}", lock(&self.settings.slot));
         let taken = session.query(&take).await?;
         let is_ours = taken.first().and_then(|row| row.first()).is_some_and(|value| value.as_deref() == Some(b"t"));
         if is_ours { Ok(session) } else { Err(self.turn_held().await?) }
