@@ -40,7 +40,7 @@ impl Failure {
     pub fn is_permanent(&self) -> bool {
         match self {
             Self::Source(error) => !matches!(error.kind(), SourceErrorKind::Connection | SourceErrorKind::Query),
-            Self::Sink { error, .. } => matches!(error.kind(), SinkErrorKind::TakenOver),
+            Self::Sink { error, .. } => matches!(error.kind(), SinkErrorKind::TakenOver | SinkErrorKind::Gone),
             Self::TicketDropped(_) | Self::Panicked(_) | Self::EndedEarly(_) => false,
         }
     }

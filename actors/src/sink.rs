@@ -421,7 +421,7 @@ impl SinkActor {
     fn failed(&mut self, error: SinkError) -> Result<(), Failure> {
         self.meters.error("sink", error.kind().as_str());
         self.board.set_error(format_args!("sink {}: {error}", self.name));
-        if matches!(error.kind(), SinkErrorKind::Broken | SinkErrorKind::TakenOver) {
+        if matches!(error.kind(), SinkErrorKind::Broken | SinkErrorKind::Gone | SinkErrorKind::TakenOver) {
             forget(std::mem::take(&mut self.backlog).into_values().collect());
             return Err(Failure::Sink { name: self.name.to_string(), error });
         }

@@ -148,7 +148,7 @@ async fn prepare_sinks(parts: &Parts, mappings: &[IndexMapping]) -> Result<(), S
         let mut waits = Waits::new(&parts.settings, parts.seed.wrapping_add(number as u64));
         while let Err(error) = part.sink.prepare(mappings).await {
             let name = part.name.to_string();
-            if matches!(error.kind(), SinkErrorKind::TakenOver | SinkErrorKind::Broken) {
+            if matches!(error.kind(), SinkErrorKind::TakenOver | SinkErrorKind::Broken | SinkErrorKind::Gone) {
                 return Err(StartError::Sink { name, error });
             }
             tracing::warn!(sink = name, %error, "the sink can't be prepared; trying again");

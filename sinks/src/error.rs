@@ -16,6 +16,8 @@ pub enum SinkErrorKind {
     Held,
     /// What was written before may be lost (a failed fsync): the run ends, and a new one starts from the last ack.
     Broken,
+    /// What was written to is gone for good, and no new run can bring it back: the engine stops.
+    Gone,
     /// Another engine has taken over (a higher epoch than ours): the engine stops.
     TakenOver,
 }
@@ -28,6 +30,7 @@ impl SinkErrorKind {
             Self::Setup => "setup",
             Self::Held => "held",
             Self::Broken => "broken",
+            Self::Gone => "gone",
             Self::TakenOver => "taken_over",
         }
     }
@@ -65,6 +68,11 @@ impl SinkError {
     /// A [`SinkErrorKind::Broken`] error.
     pub fn broken(message: impl Into<String>) -> Self {
         Self::new(SinkErrorKind::Broken, message)
+    }
+
+    /// A [`SinkErrorKind::Gone`] error.
+    pub fn gone(message: impl Into<String>) -> Self {
+        Self::new(SinkErrorKind::Gone, message)
     }
 
     /// Adds the cause. The caller has made sure that it shows no secret.

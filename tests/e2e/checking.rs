@@ -292,3 +292,21 @@ async fn p17_a_reader_that_takes_no_more_does_not_keep_the_host_from_ending() {
     assert!(code == Some(1) && log.contains("blocked"), "{code:?}\n{log}");
     stage.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_went_away_ends_the_host() {
+    let mut stage = notes("closed_reader").await;
+    stage.run("insert into notes values (1, 'n')").await;
+    stage.config.sink("out", "{ jsonl: { path: \"-\" } }");
+    stage.spawn_command(|config| {
+        let mut command = std::process::Command::new("sh");
+        let script = r#"{ "$0" run --config "$1"; echo "ended with $?" >&2; } | head -1"#;
+        command.arg("-c").arg(script).arg(host_bin()).arg(config);
+        command
+    });
+    stage.host().until_log("is live").await;
+    stage.run("insert into notes values (2, 'n')").await;
+    let (_, log) = stage.ended().await;
+    assert!(log.contains("ended with 3") && log.contains("its reader went away"), "{log}");
+    stage.close().await;
+}

@@ -43,7 +43,7 @@ impl StdoutStore {
             _ => format!("standard output can't be written to: {error}"),
         };
         self.broken = Some(message.clone());
-        Err(SinkError::broken(message))
+        Err(SinkError::gone(message))
     }
 
     pub(super) fn load(&self) -> Option<Progress> {
@@ -61,7 +61,7 @@ impl StdoutStore {
 
     fn opened(&mut self) -> Result<&mut Out> {
         if let Some(message) = &self.broken {
-            return Err(SinkError::broken(message.clone()));
+            return Err(SinkError::gone(message.clone()));
         }
         if self.out.is_none() {
             // A descriptor of our own, past std's line buffer: a batch is one write call.

@@ -171,7 +171,7 @@ async fn a_closed_pipe_is_final_and_says_so() {
     drop(reader);
     for _ in 0..2 {
         let error = sink.write(&batch("2")).await.unwrap_err();
-        assert_eq!(error.kind(), SinkErrorKind::Broken);
+        assert_eq!(error.kind(), SinkErrorKind::Gone);
         assert_eq!(error.to_string(), "standard output is closed: its reader went away");
     }
 }
