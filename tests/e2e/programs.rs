@@ -44,6 +44,12 @@ async fn the_demo_shows_documents_and_ends_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_demo_over_files_needs_no_server_and_ends_by_itself() {
+    let said = run("demo", &["polling", "--seconds", "15"], Duration::from_secs(200)).await;
+    assert!(said.contains("the brake is on") && said.contains("release_brake is done"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_service_embeds_the_engine() {
     let cluster = Cluster::shared().await;
     let database = cluster.database("embedding").await;

@@ -7,7 +7,7 @@ mod verbs;
 
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// What goes wrong here is for a person to read.
 type Result<T = (), E = String> = std::result::Result<T, E>;
@@ -107,12 +107,21 @@ struct Bench {
 
 #[derive(Args)]
 struct Demo {
+    /// What the documents are made of: rows of a Postgres, or a folder of CSV files without any server.
+    #[arg(value_enum, default_value_t = DemoOf::Postgres)]
+    of: DemoOf,
     /// Ends by itself after so many seconds; without it, at Ctrl-C.
     #[arg(long)]
     seconds: Option<u64>,
     /// The server's major version; without it, what the machine has.
     #[arg(long, value_name = "MAJOR")]
     postgres: Option<u32>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DemoOf {
+    Postgres,
+    Polling,
 }
 
 fn main() -> ExitCode {
@@ -125,7 +134,8 @@ fn main() -> ExitCode {
         Verb::E2e(E2e { filters, postgres, extra, .. }) => verbs::e2e(postgres, &filters, &extra),
         Verb::Sim(Sim { seeds, from, filters, extra }) => verbs::sim(seeds, from, &filters, &extra),
         Verb::Bench(Bench { arguments }) => verbs::bench(&arguments),
-        Verb::Demo(Demo { seconds, postgres }) => verbs::demo(seconds, postgres),
+        Verb::Demo(Demo { of: DemoOf::Polling, seconds, .. }) => verbs::demo_of_files(seconds),
+        Verb::Demo(Demo { seconds, postgres, .. }) => verbs::demo(seconds, postgres),
         Verb::Postgres { major } => postgres::find(major).map(|folder| println!("{}", folder.display())),
         Verb::Fmt => verbs::fmt(),
         Verb::Doc { open } => verbs::doc(open),

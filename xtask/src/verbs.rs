@@ -83,16 +83,29 @@ pub fn bench(arguments: &[String]) -> Result {
     run(Command::new(workspace.release_program("millstream-bench")).args(arguments).env(SERVER, server))
 }
 
+/// The demo over files needs no server.
+pub fn demo_of_files(seconds: Option<u64>) -> Result {
+    show(seconds, &["polling"], None)
+}
+
 pub fn demo(seconds: Option<u64>, major: Option<u32>) -> Result {
     let server = postgres::find(major)?;
+    show(seconds, &[], Some(&server))
+}
+
+fn show(seconds: Option<u64>, arguments: &[&str], server: Option<&Path>) -> Result {
     // Only what it needs: this may be the first thing that anybody builds here.
     run(cargo().args(["build", "--package", TESTS, "--package", "millstream-host", "--bins"]))?;
     let workspace = Workspace::read()?;
     let mut program = Command::new(workspace.program("demo"));
+    program.args(arguments).env(HOST, workspace.program("millstream"));
     if let Some(seconds) = seconds {
         program.args(["--seconds", &seconds.to_string()]);
     }
-    run(with_programs(&mut program, &workspace, &server))
+    if let Some(server) = server {
+        program.env(SERVER, server);
+    }
+    run(&mut program)
 }
 
 pub fn fmt() -> Result {

@@ -1,25 +1,39 @@
 //! Shows what Millstream does, on a machine with nothing but a Postgres: its own server, a small shop, and documents that
 //! follow the rows while they change. Leaves nothing behind.
 
-use std::io::{Read, Seek, SeekFrom};
-use std::path::PathBuf;
+mod polling;
+mod tail;
+
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use millstream_tests::shop::{INDEXES, TABLES, Tally, Writer, fill};
 use millstream_tests::{Cluster, Json, Random, Stage, documents_path};
 use tokio::time::{Instant, sleep};
 
+use crate::tail::{Tail, short};
+
 /// Starts a Postgres of its own, fills a small shop, runs millstream over it and changes rows.
 #[derive(Debug, Parser)]
 struct Options {
+    /// What the documents are made of.
+    #[arg(value_enum, default_value_t = Source::Postgres)]
+    source: Source,
     /// End by itself after so many seconds; without it, on Ctrl-C.
     #[arg(long)]
     seconds: Option<u64>,
     /// How many users the shop has.
     #[arg(long, default_value_t = 20_000)]
     users: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Source {
+    /// Rows of a Postgres server of its own.
+    Postgres,
+    /// A folder of CSV files; no server at all.
+    Polling,
 }
 
 /// What is shown, one after the other: what it is, and the statement.
@@ -39,11 +53,18 @@ async fn main() {
         _ = tokio::signal::ctrl_c() => println!("\nCtrl-C: cleaning up"),
         () = show(&options) => {}
     }
-    // Dropping the stage has ended the host and the server and removed every file.
+    // Dropping it all has ended the host and the server and removed every file.
 }
 
 async fn show(options: &Options) {
     let end = options.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    match options.source {
+        Source::Postgres => show_postgres(options, end).await,
+        Source::Polling => polling::show(end).await,
+    }
+}
+
+async fn show_postgres(options: &Options, end: Option<Instant>) {
     println!("Starting a Postgres server of our own ...");
     let cluster = Cluster::builder().start().await;
     let mut stage = Stage::on(&cluster, "shop").await.with_patience(Duration::from_secs(600));
@@ -153,50 +174,4 @@ async fn keep_changing(stage: &mut Stage, options: &Options, tail: &mut Tail, en
     }
     stage.settled().await;
     println!("\nCommitted: {tally}.\nEvery document equals what plain SQL says. Cleaning up.");
-}
-
-/// The lines that came to a file since the last look.
-struct Tail {
-    path: PathBuf,
-    offset: u64,
-}
-
-impl Tail {
-    fn at_end(path: PathBuf) -> Self {
-        let offset = std::fs::metadata(&path).map_or(0, |file| file.len());
-        Self { path, offset }
-    }
-
-    /// The next lines, once there are any.
-    async fn wait(&mut self) -> Vec<String> {
-        loop {
-            let lines = self.lines();
-            if !lines.is_empty() {
-                return lines;
-            }
-            sleep(Duration::from_millis(2)).await;
-        }
-    }
-
-    fn lines(&mut self) -> Vec<String> {
-        let mut text = String::new();
-        let read = std::fs::File::open(&self.path).and_then(|mut file| {
-            file.seek(SeekFrom::Start(self.offset))?;
-            file.read_to_string(&mut text)
-        });
-        if read.is_err() {
-            return Vec::new();
-        }
-        let whole = text.rfind('\n').map_or(0, |at| at + 1);
-        self.offset += whole as u64;
-        text[..whole].lines().map(str::to_owned).collect()
-    }
-}
-
-/// The beginning of a line, by letters.
-fn short(line: &str, most: usize) -> String {
-    match line.char_indices().nth(most) {
-        Some((at, _)) => format!("{} ...", &line[..at]),
-        None => line.to_owned(),
-    }
 }
