@@ -60,6 +60,7 @@ impl Engine {
         let looked = match start::outlook(parts, &progress).await {
             Ok(outlook) => {
                 found.extend(outlook.gap.as_deref().map(Finding::of_answered_gap));
+                found.extend(outlook.behind.iter().map(|sink| Finding::of_sink_behind(sink)));
                 parts.capture.inspect(outlook.mode, start::memo(&progress).as_deref()).await
             }
             Err(error) => Err(error),

@@ -88,6 +88,12 @@ impl Finding {
         Self::new(Severity::Note, "gap", message).with_remedy("the engine fills every index again when it starts")
     }
 
+    /// A sink that others were written without.
+    pub(crate) fn of_sink_behind(sink: &str) -> Self {
+        let finding = Self::new(Severity::Note, "sink-behind", format!("{} (sink={sink})", crate::start::BEHIND));
+        finding.with_remedy("the engine fills its indexes again when it starts")
+    }
+
     /// An index whose schema is another one than that by which it was filled.
     pub(crate) fn of_refill(index: IndexName) -> Self {
         let finding = Self::new(Severity::Note, "refill", "its schema or mapping has changed since it was filled");

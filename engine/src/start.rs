@@ -103,9 +103,15 @@ pub(crate) async fn begin(parts: &Parts) -> Result<Begun, StartError> {
     let mut progress = load(parts).await?;
     parts.capture.open(&parts.spec).await?;
     let down = validate(parts, &progress).await?;
-    let Outlook { mode, gap } = outlook(parts, &progress).await?;
+    let Outlook { mode, gap, behind } = outlook(parts, &progress).await?;
     if let Some(reason) = gap {
         forget(&mut progress, &reason);
+    }
+    for sink in progress.iter_mut().filter(|sink| behind.contains(&sink.name)) {
+        tracing::warn!(sink = sink.name, "others were written without this sink; it is filled again");
+        forget_sink(sink, BEHIND);
+        // What it remembers of the tables is as old.
+        sink.progress.memo = None;
     }
     let memo = memo(&progress);
     let prepared = match parts.capture.prepare(&parts.spec, mode, memo.as_deref()).await {
@@ -181,7 +187,12 @@ pub(crate) struct Outlook {
     pub mode: PrepareMode,
     /// Why every index is filled again, if so: the source does not go on where it was left.
     pub gap: Option<String>,
+    /// The sinks that others were written without: what they keep does not go on, though the source does.
+    pub behind: Vec<String>,
 }
+
+/// Why a sink's indexes are filled again when others were written without it.
+pub(crate) const BEHIND: &str = "others were written without this sink";
 
 /// Whether the source goes on where we left it (P16), and what `prepare` may do. Changes nothing.
 ///
@@ -192,23 +203,33 @@ pub(crate) async fn outlook(parts: &Parts, progress: &[SinkProgress]) -> Result<
     let filled = |sink: &&SinkProgress| {
         sink.progress.indexes.values().any(|index| !matches!(index.state, FillState::NeedsBackfill(_)))
     };
-    let saved: Vec<&SourcePoint> =
-        progress.iter().filter(filled).filter_map(|sink| sink.progress.source.as_ref()).collect();
-    let gap = saved.iter().find_map(|saved| match identity.continuity(saved) {
+    let saved: Vec<(&str, &SourcePoint)> = progress
+        .iter()
+        .filter(filled)
+        .filter_map(|sink| Some((sink.name.as_str(), sink.progress.source.as_ref()?)))
+        .collect();
+    let gap = |(_, saved): &(&str, &SourcePoint)| match identity.continuity(saved) {
         Continuity::Gap(reason) => Some(reason),
         Continuity::Continues => None,
-    });
-    let Some(reason) = gap else {
+    };
+    // Every sink's point is saved before the source is told: where one goes on, one that does not was not there.
+    let (behind, going_on): (Vec<_>, Vec<_>) = saved.iter().partition(|sink| gap(sink).is_some());
+    let behind: Vec<String> = match going_on.is_empty() {
+        true => Vec::new(),
+        false => behind.into_iter().map(|(name, _)| (*name).to_owned()).collect(),
+    };
+    let Some(reason) = saved.iter().find_map(gap).filter(|_| going_on.is_empty()) else {
         // With every index waiting for its filling, what was begun goes on all the same: an uncovered table is no end.
         let is_known = |sink: &SinkProgress| sink.progress.source.is_some() && !sink.progress.indexes.is_empty();
         let goes_on = !saved.is_empty() || (identity.durable.is_some() && progress.iter().any(is_known));
         let mode = if goes_on { PrepareMode::Resume } else { PrepareMode::Create };
-        return Ok(Outlook { mode: if identity.lost.is_some() { PrepareMode::StartOver } else { mode }, gap: None });
+        let mode = if identity.lost.is_some() { PrepareMode::StartOver } else { mode };
+        return Ok(Outlook { mode, gap: None, behind });
     };
     match parts.on_gap {
         OnGap::Stop => Err(SourceError::gap(reason)
             .with_remedy("set on_gap to backfill to fill every index again, or bring the expected source back")),
-        OnGap::Backfill => Ok(Outlook { mode: PrepareMode::StartOver, gap: Some(reason) }),
+        OnGap::Backfill => Ok(Outlook { mode: PrepareMode::StartOver, gap: Some(reason), behind }),
     }
 }
 
@@ -233,10 +254,14 @@ pub(crate) fn changed(parts: &Parts, progress: &[SinkProgress]) -> Vec<IndexName
 fn forget(progress: &mut [SinkProgress], reason: &str) {
     tracing::warn!(reason, "the source does not go on where it was left; every index is filled again");
     for sink in progress {
-        sink.progress.source = None;
-        for index in sink.progress.indexes.values_mut() {
-            index.state = FillState::NeedsBackfill(reason.to_owned());
-        }
+        forget_sink(sink, reason);
+    }
+}
+
+fn forget_sink(sink: &mut SinkProgress, reason: &str) {
+    sink.progress.source = None;
+    for index in sink.progress.indexes.values_mut() {
+        index.state = FillState::NeedsBackfill(reason.to_owned());
     }
 }
 

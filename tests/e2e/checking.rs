@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use millstream_tests::wait::until;
-use millstream_tests::{Cluster, Folder, Stage, host_bin};
+use millstream_tests::{Cluster, Fold, Folder, Stage, host_bin};
 
 use crate::words::{family, notes, notes_on};
 
@@ -313,5 +313,34 @@ async fn a_reader_that_went_away_ends_the_host() {
     }
     let (_, log) = stage.ended().await;
     assert!(log.contains("ended with 3") && log.contains("its reader went away"), "{log}");
+    stage.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p16_a_sink_that_comes_back_late_is_filled_alone() {
+    let mut stage = notes("sink_back").await;
+    stage.run("insert into notes values (1, 'n')").await;
+    let second = stage.folder().path().join("second.jsonl");
+    let named = format!("{{ jsonl: {{ path: {second:?} }} }}");
+    stage.config.sink("second", &named);
+    stage.start().await;
+    stage.settled().await;
+    assert!(stage.stop().await);
+    stage.config.remove_sink("second");
+    stage.start().await;
+    stage.run("delete from notes; insert into notes values (2, 'unseen')").await;
+    stage.settled().await;
+    assert!(stage.stop().await);
+    stage.config.sink("second", &named);
+    let (code, found, _) = stage.ask(&["check"]).await;
+    assert!(code == Some(0) && found.contains("note[sink-behind]") && found.contains("second"), "{found}");
+    let before = stage.fold().clears("notes");
+    stage.start().await;
+    stage.settled().await;
+    stage.run("insert into notes values (3, 'both')").await;
+    stage.settled().await;
+    let documents = Fold::read(&second).documents("notes");
+    assert_eq!(documents.keys().collect::<Vec<_>>(), ["2", "3"], "it missed what came meanwhile");
+    assert_eq!(stage.fold().clears("notes"), before, "the other sink is not filled again");
     stage.close().await;
 }

@@ -60,6 +60,12 @@ impl HostConfig {
         self
     }
 
+    /// Takes a sink away.
+    pub fn remove_sink(&mut self, name: &str) -> &mut Self {
+        self.sinks.retain(|(sink, _)| sink != name);
+        self
+    }
+
     /// Adds lines at the top level.
     pub fn top(&mut self, lines: &str) -> &mut Self {
         self.top.push(lines.to_owned());
