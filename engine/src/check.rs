@@ -97,10 +97,12 @@ impl PostgresSource {
 
     fn covered(&self, found: provision::Finding) -> Covered {
         let manageable = !found.remedies.is_empty() && found.remedies.iter().all(|remedy| remedy.manageable);
-        let severity = match (manageable, found.advice) {
-            (true, _) => Severity::Note,
-            (false, true) => Severity::Warning,
-            (false, false) => Severity::Error,
+        // Advice that asks for nothing is a note.
+        let severity = match found.advice {
+            _ if manageable => Severity::Note,
+            true if found.remedies.is_empty() => Severity::Note,
+            true => Severity::Warning,
+            false => Severity::Error,
         };
         let location = found.table.as_ref().and_then(|table| self.spec().location_of(table));
         let finding = Finding {

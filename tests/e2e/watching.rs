@@ -209,3 +209,36 @@ async fn a_server_without_logical_replication_is_told_with_the_mend() {
     assert!(code == Some(3) && log.contains("max_replication_slots"), "{code:?}\n{log}");
     stage.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p14_column_lists_tell_less_and_say_what_they_cost() {
+    let mut stage = family("column_lists").await;
+    stage.run("alter table parents add unused text; alter table children alter parent_id set not null; insert into parents values (1, 'a'), (2, 'b'); insert into children values (1, 1, 'c')").await;
+    stage.config.source("column_lists", "true").source("manage", "all");
+    stage.start().await;
+    stage.settled().await;
+    let listed = "(select string_agg(tablename || ' ' || array_to_string(attnames, ','), '; ' order by tablename) from pg_publication_tables)";
+    let mut sql = stage.database().connect().await;
+    let version: u32 = sql.text("current_setting('server_version_num')").await.parse().unwrap();
+    if version < 150_000 {
+        stage.run("update parents set name = 'x'").await;
+        stage.settled().await;
+        return stage.close().await;
+    }
+    assert_eq!(sql.text(listed).await, "children id,parent_id; parents id");
+    // Columns that are not told are read all the same; a row moves, changes its key, and goes.
+    stage.run("update parents set name = 'x'; update children set parent_id = 2; update children set name = 'y'").await;
+    stage.settled().await;
+    stage.run("update children set id = 9, parent_id = 1; update parents set id = 5 where id = 2").await;
+    stage.settled().await;
+    let (code, found, _) = stage.ask(&["check"]).await;
+    assert!(code == Some(0) && found.contains("note[column-list]"), "{found}");
+    assert!(stage.log().contains("with another replica identity the server would refuse"), "it is said at the start");
+    stage.run("alter table parents replica identity full").await;
+    stage.until_not_live("parents").await;
+    let said = format!("{}{}", stage.status().await, stage.log());
+    assert!(said.contains("refuses the application's updates and deletes") && said.contains("DROP TABLE"), "{said}");
+    stage.run("alter table parents replica identity default; update parents set name = 'z'").await;
+    stage.settled().await;
+    stage.close().await;
+}

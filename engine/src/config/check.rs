@@ -70,9 +70,6 @@ fn check_postgres(postgres: &PostgresSection, wrong: &mut impl FnMut(&[&str], &s
             wrong(&at(key), &error.to_string(), "");
         }
     }
-    if postgres.column_lists {
-        wrong(&at("column_lists"), "column lists are not there yet", "write `false`, or remove the key");
-    }
 }
 
 fn check_polling(polling: &PollingSection, wrong: &mut impl FnMut(&[&str], &str, &str)) {

@@ -86,7 +86,8 @@ pub struct PostgresSection {
     #[serde(default = "auth_grace")]
     #[schemars(default = "auth_grace_text")]
     pub auth_grace: Span,
-    /// Publish only key and link columns. Not there yet: must be false.
+    /// Publish of the tables that the engine adds only keys, links and identities: less log is sent. Postgres 15 and later. Should
+    /// somebody later set another replica identity, the server refuses the application's updates and deletes.
     #[serde(default)]
     pub column_lists: bool,
     /// What to do about tables whose row-level security is in force for us.

@@ -227,11 +227,6 @@ fn each_fault_names_its_place_and_what_to_write() {
         ),
         (
             url,
-            "host: db, user: me, column_lists: true",
-            "c.yaml:2:57: source.postgres.column_lists: column lists are not there yet; write `false`, or remove the key",
-        ),
-        (
-            url,
             "host: db, user: me, column_lists: yes",
             "c.yaml:2:57: source.postgres.column_lists: true or false is expected here, not `yes`",
         ),

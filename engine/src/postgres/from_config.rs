@@ -50,7 +50,8 @@ fn capture_settings(postgres: &PostgresSection, engine: &EngineSection) -> Resul
         .with_publication(postgres.manage.publication)
         .with_slot(postgres.manage.slot)
         .with_identity(postgres.manage.identity)
-        .with_indexes(postgres.manage.indexes);
+        .with_indexes(postgres.manage.indexes)
+        .with_column_lists(postgres.column_lists);
     let slot_wait = match postgres.slot_wait {
         SlotWait::For(wait) => Some(wait),
         SlotWait::Forever => None,

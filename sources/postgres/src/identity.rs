@@ -63,6 +63,44 @@ impl IdentityFacts {
         }
     }
 
+    /// The columns whose old values the log tells; `None`: all, or none at all.
+    pub fn columns(&self) -> Option<&[Text]> {
+        match &self.identity {
+            Identity::Default => Some(&self.key),
+            Identity::Index(held) => held.as_deref(),
+            Identity::Full | Identity::Nothing => None,
+        }
+    }
+
+    /// The same once [`statements`](Self::statements) for these columns have been run.
+    pub fn columns_once_mended(&self, columns: &[Text]) -> Option<Vec<Text>> {
+        if self.carries(columns) {
+            return self.columns().map(<[Text]>::to_vec);
+        }
+        if columns.iter().all(|column| self.key.contains(column)) && !self.key.is_empty() {
+            return Some(self.key.clone());
+        }
+        if let Some(index) = self.candidate(columns) {
+            return Some(index.columns.clone());
+        }
+        self.indexable(columns).map(|wanted| wanted.into_iter().cloned().collect())
+    }
+
+    /// The smallest unique index that holds these columns.
+    fn candidate(&self, columns: &[Text]) -> Option<&UniqueIndex> {
+        let fits = |index: &&UniqueIndex| columns.iter().all(|column| index.columns.contains(column));
+        self.candidates.iter().filter(fits).min_by_key(|index| index.columns.len())
+    }
+
+    /// Key and columns, if a unique index over them could be the identity.
+    fn indexable<'a>(&'a self, columns: &'a [Text]) -> Option<Vec<&'a Text>> {
+        let wanted: Vec<&Text> =
+            self.key.iter().chain(columns.iter().filter(|column| !self.key.contains(column))).collect();
+        // An index holds at most 32 columns.
+        let fits = wanted.len() <= 32 && wanted.iter().all(|column| self.not_null.contains(column));
+        (!self.key.is_empty() && fits).then_some(wanted)
+    }
+
     /// The statements that make the log tell these columns' old values, cheapest first: by the key if it holds them; else by
     /// a unique index over key and columns if all are NOT NULL; else by whole rows.
     pub fn statements(&self, table: &QualifiedTable, columns: &[Text]) -> Vec<String> {
@@ -70,17 +108,10 @@ impl IdentityFacts {
         if columns.iter().all(|column| self.key.contains(column)) && !self.key.is_empty() {
             return vec![format!("{alter} DEFAULT")];
         }
-        let fits = |index: &&UniqueIndex| columns.iter().all(|column| index.columns.contains(column));
-        if let Some(index) = self.candidates.iter().filter(fits).min_by_key(|index| index.columns.len()) {
+        if let Some(index) = self.candidate(columns) {
             return vec![format!("{alter} USING INDEX {}", quote::ident(&index.name))];
         }
-        let wanted: Vec<&Text> =
-            self.key.iter().chain(columns.iter().filter(|column| !self.key.contains(column))).collect();
-        // An index holds at most 32 columns.
-        let indexable = wanted.len() <= 32 && wanted.iter().all(|column| self.not_null.contains(column));
-        if self.key.is_empty() || !indexable {
-            return vec![format!("{alter} FULL")];
-        }
+        let Some(wanted) = self.indexable(columns) else { return vec![format!("{alter} FULL")] };
         let name = index_name(table);
         let mut statements = Vec::new();
         if !self.is_usable() {

@@ -49,6 +49,9 @@ pub(crate) async fn prepare(
     if let Some(refusal) = provisioning.refusal(&refusable(found.clone(), mode)) {
         return Err(refusal);
     }
+    for price in found.iter().filter(|finding| finding.code == "column-list") {
+        tracing::warn!("{}", price.reason);
+    }
     if mode != PrepareMode::Resume {
         make(connections, settings, waiting, mode).await?;
     }

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use millstream_core::Remedy;
 use millstream_model::{QualifiedTable, Text};
 
@@ -9,7 +11,7 @@ use crate::quote;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// A fixed word for the sort of finding: `standby`, `wal-level`, `role`, `slots`, `missing-table`, `unsupported-table`,
-    /// `no-primary-key`, `identity`, `publication`, `unindexed-link`.
+    /// `no-primary-key`, `identity`, `publication`, `column-list`, `unindexed-link`.
     pub code: &'static str,
     /// The schemas' table that it concerns; `None`: the server or the publication as a whole.
     pub table: Option<QualifiedTable>,
@@ -24,6 +26,9 @@ pub struct Finding {
     /// True for what only makes things faster: nothing is told wrongly without it.
     pub advice: bool,
 }
+
+/// The first major with column lists.
+const COLUMN_LISTS_SINCE: u32 = 150_000;
 
 impl Finding {
     fn of(code: &'static str, table: Option<&QualifiedTable>, reason: impl Into<String>) -> Self {
@@ -220,7 +225,8 @@ fn membership(facts: &Facts, tables: &[(&TableNeeds, bool)], name: &str, manage:
         if members.is_empty() {
             return Vec::new();
         }
-        let list = members.iter().map(|table| quote::table(table)).collect::<Vec<_>>().join(", ");
+        let listed = tables.iter().filter(|(_, usable)| *usable || !manage.publication);
+        let list = listed.map(|(need, _)| member(facts, need, manage)).collect::<Vec<_>>().join(", ");
         let create =
             format!("CREATE PUBLICATION {quoted} FOR TABLE {list} WITH (publish = 'insert, update, delete, truncate')");
         let finding = Finding::of("publication", None, format!("the publication is not there (publication={name})"));
@@ -229,7 +235,7 @@ fn membership(facts: &Facts, tables: &[(&TableNeeds, bool)], name: &str, manage:
     };
     let mut found = options(facts, publication, &quoted, name);
     for (need, usable) in tables {
-        found.extend(table_membership(facts, need, publication, name, (manage.publication, *usable)));
+        found.extend(table_membership(facts, need, publication, name, manage, *usable));
     }
     found
 }
@@ -257,11 +263,13 @@ fn table_membership(
     need: &TableNeeds,
     publication: &Publication,
     name: &str,
-    (managed, usable): (bool, bool),
+    manage: Manage,
+    usable: bool,
 ) -> Vec<Finding> {
+    let managed = manage.publication;
     let (table, quoted) = (&need.table, quote::ident(name));
     let drop = format!("ALTER PUBLICATION {quoted} DROP TABLE {}", quote::table(table));
-    let add = format!("ALTER PUBLICATION {quoted} ADD TABLE {}", quote::table(table));
+    let add = format!("ALTER PUBLICATION {quoted} ADD TABLE {}", member(facts, need, manage));
     let Some(root) = facts.root(table) else { return Vec::new() };
     // A leaf that is listed as "all tables" is only seen once it is there; the root of leaves itself never is.
     let leaves: Vec<&Relation> = facts.leaves(table).collect();
@@ -306,10 +314,43 @@ fn table_membership(
                     lacking.join(", "),
                     leaf.relation
                 )));
+            } else if !leaf.identity.columns().is_some_and(|held| held.iter().all(|held| columns.contains(held))) {
+                let reason = format!(
+                    "the publication's column list does not hold the table's identity, so the server refuses the \
+                     application's updates and deletes (table={}, publication={name})",
+                    leaf.relation
+                );
+                found.push(mend(reason).hint("or put the replica identity back"));
+            } else {
+                found.push(price(leaf, columns));
             }
         }
     }
     found
+}
+
+/// A table as it is added to the publication: with the columns that are read of it, where lists are wanted and possible.
+fn member(facts: &Facts, need: &TableNeeds, manage: Manage) -> String {
+    let name = quote::table(&need.table);
+    let root = facts.root(&need.table).filter(|root| root.holds_rows());
+    let possible = manage.column_lists && facts.server.version >= COLUMN_LISTS_SINCE;
+    let Some(root) = root.filter(|_| possible) else { return name };
+    let Some(identity) = root.identity.columns_once_mended(&old_columns(root, need)) else { return name };
+    let wanted: BTreeSet<&Text> = root.identity.key.iter().chain(&need.links).chain(&identity).collect();
+    let list: Vec<String> =
+        root.names.iter().filter(|name| wanted.contains(name)).map(|name| quote::ident(name)).collect();
+    format!("{name} ({})", list.join(", "))
+}
+
+/// What a column list costs, said whether or not it has come to that.
+fn price(leaf: &Relation, columns: &[Text]) -> Finding {
+    let reason = format!(
+        "the publication tells only the columns {} (table={}): with another replica identity the server would refuse the \
+         application's updates and deletes",
+        columns.join(", "),
+        leaf.relation
+    );
+    Finding { advice: true, ..Finding::of("column-list", Some(&leaf.table), reason) }
 }
 
 /// Leaves that the decoder may still take for tables of their own, until the publication lists them.

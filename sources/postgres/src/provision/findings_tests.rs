@@ -229,7 +229,43 @@ fn a_column_list_must_hold_key_and_links() {
     let found = found(&facts(vec![relation("users"), listed.clone()]), Manage::default());
     assert!(found[0].reason.contains("leaves out user_id"), "{found:?}");
     listed.published_columns = Some(texts(&["user_id", "id"]));
-    assert_eq!(super::findings(&facts(vec![relation("users"), listed]), &needs(), "mill", Manage::default()), []);
+    listed.identity.identity = Identity::Index(Some(texts(&["user_id", "id"])));
+    let found = super::findings(&facts(vec![relation("users"), listed.clone()]), &needs(), "mill", Manage::default());
+    assert!(
+        found.len() == 1 && found[0].advice && found[0].reason.contains("user_id, id"),
+        "its price is told: {found:?}"
+    );
+    listed.identity.identity = Identity::Full;
+    let found = super::findings(&facts(vec![relation("users"), listed]), &needs(), "mill", Manage::default());
+    assert!(found[0].reason.contains("refuses the application's updates") && !found[0].advice, "{found:?}");
+    assert!(found[0].statements().contains("DROP TABLE") && found[0].hint.contains("identity back"), "{found:?}");
+}
+
+#[test]
+fn p14_column_lists_are_made_only_where_asked_for_and_possible() {
+    let lists = Manage::ALL.with_column_lists(true);
+    let mut table = orders();
+    table.published = false;
+    table.names = texts(&["id", "total", "user_id"]);
+    table.identity.not_null = texts(&["id", "user_id"]);
+    let statement = |table: &Relation, manage: Manage, version: u32| {
+        let mut facts = facts(vec![relation("users"), table.clone()]);
+        facts.server.version = version;
+        let found = super::findings(&facts, &needs(), "mill", manage);
+        let remedies = found.iter().flat_map(|finding| &finding.remedies);
+        remedies.map(|remedy| remedy.statement.clone()).find(|statement| statement.contains("ADD TABLE")).unwrap()
+    };
+    let whole = statement(&table, Manage::ALL, 150_000);
+    assert!(!whole.contains('('), "not unless asked for: {whole}");
+    // By the identity that is there, or the one that is made first.
+    table.identity.identity = Identity::Default;
+    assert!(statement(&table, lists, 150_000).ends_with("(\"id\", \"user_id\")"));
+    assert!(!statement(&table, lists, 140_000).contains('('), "servers before 15 have none");
+    table.identity.identity = Identity::Full;
+    assert!(!statement(&table, lists, 150_000).contains('('), "whole old rows want whole new ones");
+    table.identity.identity = Identity::Default;
+    table.identity.not_null = texts(&["id"]);
+    assert!(!statement(&table, lists, 150_000).contains('('), "its identity will be whole rows");
 }
 
 #[test]

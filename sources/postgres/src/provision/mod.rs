@@ -27,13 +27,18 @@ pub struct Manage {
     pub identity: bool,
     /// Make missing indexes on link columns.
     pub indexes: bool,
+    /// Publish of the tables that are added only what is read of them: keys, links and identities, where server and identity allow
+    /// (15 and later, no partitioned table, no identity of whole rows). The log that is sent is smaller by far. The price: should
+    /// somebody later set another identity, the server refuses the application's updates and deletes.
+    pub column_lists: bool,
 }
 
 impl Manage {
-    /// Everything.
-    pub const ALL: Self = Self { publication: true, slot: true, identity: true, indexes: true };
+    /// Everything that is ours to decide; no column lists.
+    pub const ALL: Self = Self { publication: true, slot: true, identity: true, indexes: true, column_lists: false };
     /// Nothing.
-    pub const NONE: Self = Self { publication: false, slot: false, identity: false, indexes: false };
+    pub const NONE: Self =
+        Self { publication: false, slot: false, identity: false, indexes: false, column_lists: false };
 
     /// May identities be set as well.
     #[must_use]
@@ -46,6 +51,13 @@ impl Manage {
     #[must_use]
     pub fn with_indexes(mut self, indexes: bool) -> Self {
         self.indexes = indexes;
+        self
+    }
+
+    /// Publish keys and links only.
+    #[must_use]
+    pub fn with_column_lists(mut self, column_lists: bool) -> Self {
+        self.column_lists = column_lists;
         self
     }
 
@@ -67,7 +79,7 @@ impl Manage {
 /// Publication and slot: nothing that changes how the application's own tables behave.
 impl Default for Manage {
     fn default() -> Self {
-        Self { publication: true, slot: true, identity: false, indexes: false }
+        Self { publication: true, slot: true, ..Self::NONE }
     }
 }
 
@@ -140,7 +152,7 @@ impl PostgresProvisioning {
         }
         for finding in found {
             report.remediation.extend(finding.remedies.iter().cloned());
-            if finding.remedies.is_empty() {
+            if finding.remedies.is_empty() && !finding.advice {
                 report.blockers.push(finding.reason.clone());
             }
         }
