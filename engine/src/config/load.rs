@@ -1,3 +1,4 @@
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use millstream_core::schema::SchemaPlaces;
@@ -9,6 +10,9 @@ use super::check::check;
 use super::indexes::INLINE;
 use super::variables::Variables;
 use super::{Config, ConfigError, DeadLettersSection, Name, SchemaSource, SinkSection, SourceSection, StoreSection};
+
+/// The most bytes of a file that is read: far more than anybody writes.
+const LARGEST: u64 = 16 << 20;
 
 impl Config {
     /// Reads a configuration file and the schemas that it names. Variables come from the process's environment.
@@ -185,7 +189,17 @@ fn hint(mut error: YamlError) -> YamlError {
 }
 
 fn read_file(path: &Path) -> Result<String, ConfigError> {
-    std::fs::read_to_string(path).map_err(|cause| ConfigError::Unreadable { path: path.to_owned(), cause })
+    read_text(path).map_err(|cause| ConfigError::Unreadable { path: path.to_owned(), cause })
+}
+
+/// The whole text, unless it has no end or is far from anything that people write.
+fn read_text(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    let read = std::fs::File::open(path)?.take(LARGEST + 1).read_to_string(&mut text)?;
+    if read as u64 > LARGEST {
+        return Err(std::io::Error::other(format!("it is larger than {} MiB", LARGEST >> 20)));
+    }
+    Ok(text)
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -202,7 +216,7 @@ fn above(path: &str) -> &str {
 }
 
 fn read_schema_file(path: &Path, index: &Name, file: &YamlFile) -> Result<(IndexSchema, SchemaPlaces), YamlErrors> {
-    let text = std::fs::read_to_string(path).map_err(|cause| {
+    let text = read_text(path).map_err(|cause| {
         let message = format!("can't read the schema (path={}): {cause}", path.display());
         YamlErrors(vec![file.error(&["indexes", index.as_str(), "schema"], message, "")])
     })?;

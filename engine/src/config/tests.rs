@@ -469,3 +469,9 @@ fn who_needs_no_values_is_told_of_unset_variables_and_goes_on() {
     let error = Config::read_partly(&nameless, "c.yaml", folder.path(), &|_| None).unwrap_err().to_string();
     assert!(error.contains("c.yaml:3:7: name: the environment variable NAME is not set"), "{error}");
 }
+
+#[test]
+fn a_file_without_an_end_is_refused() {
+    let error = Config::load("/dev/zero").unwrap_err().to_string();
+    assert!(error.contains("/dev/zero") && error.contains("larger than 16 MiB"), "{error}");
+}
