@@ -240,3 +240,28 @@ async fn case_h7_two_tables_that_change_places_for_a_while_are_noticed() {
     stage.equal_in_the_end("tables that changed places").await;
     stage.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn case_c15_a_label_that_is_renamed_is_noticed() {
+    let mut stage = Stage::new("relabelled").await;
+    stage.run("create type mood as enum ('sad', 'ok'); create table moods (mood mood primary key, notes mood[]); insert into moods values ('sad', '{ok}'), ('ok', '{}')").await;
+    stage.index(
+        "moods",
+        "{ table: moods, fields: { mood: enum, notes: { type: enum, nullable: true, array: true } } }",
+        "select mood, json_build_object('mood', mood, 'notes', notes) from moods",
+    );
+    stage.start().await;
+    stage.settled().await;
+    stage.run("alter type mood add value 'happy'").await;
+    stage.run("insert into moods values ('happy', null)").await;
+    stage.settled().await;
+    let fillings = stage.fold().clears("moods");
+    stage.run("alter type mood rename value 'sad' to 'blue'").await;
+    stage.equal_in_the_end("a renamed label").await;
+    assert_eq!(stage.fold().clears("moods"), fillings + 1, "a label that is added fills nothing");
+    assert!(stage.stop().await);
+    stage.run("alter type mood rename value 'ok' to 'fine'").await;
+    stage.start().await;
+    stage.equal_in_the_end("a label renamed while stopped").await;
+    stage.close().await;
+}

@@ -156,6 +156,9 @@ impl Coverage {
                         leaf.relation()
                     ),
                 }),
+                Some(old) if let Some(label) = old.relabelled(leaf) => turns.push(Turn::Rewritten {
+                    reason: format!("a label of an enum was renamed (table={}, label={label})", leaf.relation()),
+                }),
                 None if !leaf.born_as_leaf => turns.push(Turn::Attached { leaf: leaf.relation() }),
                 _ => {}
             }

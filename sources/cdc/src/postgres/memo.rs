@@ -49,6 +49,9 @@ pub(crate) struct LeafMemo {
     /// Each column's number by its name. Was not always remembered: empty then.
     #[serde(default)]
     names: BTreeMap<String, i64>,
+    /// The labels of its enums by number. Was not always remembered: empty then.
+    #[serde(default)]
+    labels: BTreeMap<i64, String>,
     /// True when it was made as a leaf, so that it never had rows that were not told.
     pub(crate) born_as_leaf: bool,
     /// Changes when it is taken away and attached again. Was not always remembered: empty then.
@@ -71,6 +74,7 @@ impl Memo {
                     file: leaf.file,
                     columns: leaf.columns.clone(),
                     names: leaf.names.iter().map(ToString::to_string).zip(leaf.columns.keys().copied()).collect(),
+                    labels: leaf.labels.clone(),
                     born_as_leaf: leaf.born_as_leaf,
                     link: leaf.link.clone(),
                     unlisted: needs.listed().contains(&leaf.oid),
@@ -163,6 +167,12 @@ impl LeafMemo {
             was.is_some_and(|was| was != *number || kind(&self.columns, was) != kind(&is.columns, number))
         };
         is.names.iter().find(is_other).map(|(name, _)| name.as_str())
+    }
+
+    /// The first enum's label that was renamed: every row that holds it shows another text.
+    pub(crate) fn relabelled<'a>(&self, is: &'a Self) -> Option<&'a str> {
+        let is_other = |(number, label): &(&i64, &String)| self.labels.get(number).is_some_and(|was| was != *label);
+        is.labels.iter().find(is_other).map(|(_, label)| label.as_str())
     }
 
     /// A new file alone is a VACUUM FULL or a TRUNCATE, a new definition alone no rewrite; both together are one, unless the

@@ -106,6 +106,8 @@ pub struct Relation {
     pub columns: BTreeMap<i64, String>,
     /// Names of all columns.
     pub names: Vec<Text>,
+    /// The labels of the enums that its columns hold, by number.
+    pub labels: BTreeMap<i64, String>,
     /// For a leaf: true when it was made as one, below the table already, so that it never had rows that were not told.
     pub born_as_leaf: bool,
     /// For a leaf: how it hangs below the table, up to the table itself. Changes when it (or a branch above it) is taken away
@@ -211,6 +213,10 @@ select json_build_object(
      from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped),
   'names', (select coalesce(json_agg(a.attname order by a.attnum), '[]')
      from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped),
+  'labels', (select coalesce(json_object_agg(e.oid::int8, e.enumlabel), '{}')
+     from pg_enum e where e.enumtypid in (select unnest(array[y.oid, y.typelem, y.typbasetype])
+       from pg_attribute a join pg_type y on y.oid = a.atttypid
+       where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped)),
   'not_null', (select coalesce(json_agg(a.attname), '[]')
      from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attnotnull),
   'born_as_leaf', t.born, 'link', t.link,
@@ -267,6 +273,7 @@ struct RawRelation {
     replident: char,
     columns: Option<BTreeMap<i64, String>>,
     names: Vec<Text>,
+    labels: BTreeMap<i64, String>,
     not_null: Vec<Text>,
     born_as_leaf: bool,
     link: String,
@@ -310,6 +317,7 @@ impl RawRelation {
             file: self.file,
             columns: self.columns.unwrap_or_default(),
             names: self.names,
+            labels: self.labels,
             born_as_leaf: self.born_as_leaf,
             link: self.link,
             identity: IdentityFacts { identity, key, not_null: self.not_null, candidates, broken_index },

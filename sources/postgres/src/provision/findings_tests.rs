@@ -19,6 +19,7 @@ fn relation(name: &str) -> Relation {
         file: 1,
         columns: BTreeMap::new(),
         names: texts(&["id"]),
+        labels: BTreeMap::new(),
         born_as_leaf: false,
         link: String::new(),
         identity: IdentityFacts {
