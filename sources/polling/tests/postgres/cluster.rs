@@ -46,7 +46,8 @@ impl Cluster {
         rows.into_iter().map(|(row,)| row).collect()
     }
 
-    fn url(&self) -> String {
+    /// Where it is.
+    pub fn url(&self) -> String {
         let host = self.path("").replace('/', "%2F");
         format!("postgres://postgres@localhost/postgres?host={host}")
     }
