@@ -32,6 +32,10 @@ pub enum BuildError {
     /// A polled source of which nothing is said.
     #[error("nothing says what is polled; write one such as `csv_folder: {{ path: inbox, key: [id] }}`")]
     NoBackend,
+    /// A polled source can't be used as it is set up.
+    #[cfg(feature = "polling")]
+    #[error(transparent)]
+    Backend(#[from] millstream_polling::BackendError),
     /// The source's settings can't be used.
     #[error(transparent)]
     Source(#[from] SourceError),

@@ -14,6 +14,7 @@ mod cases_h;
 mod checking;
 mod names;
 mod polled;
+mod polled_tables;
 mod programs;
 mod promises;
 mod stopped;

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use millstream_core::yaml::{YamlError, YamlFile};
 
-use super::{Config, OnError, PollingSection, PostgresSection, SinkSection, SourceSection};
+use super::check_polling::check_polling;
+use super::{Config, OnError, PostgresSection, SinkSection, SourceSection};
 
 /// All that does not fit, in the order of the file.
 pub(super) fn check(config: &Config, file: &YamlFile) -> Vec<YamlError> {
@@ -69,50 +70,6 @@ fn check_postgres(postgres: &PostgresSection, wrong: &mut impl FnMut(&[&str], &s
         if let Some(Err(error)) = settings {
             wrong(&at(key), &error.to_string(), "");
         }
-    }
-}
-
-fn check_polling(polling: &PollingSection, wrong: &mut impl FnMut(&[&str], &str, &str)) {
-    let at = |key: &'static str| ["source", "polling", key];
-    if let Some(floor) = polling.floor.0
-        && polling.every < floor
-    {
-        wrong(&at("every"), &format!("this is below the floor ({floor:?})"), "ask less often, or write `floor: off`");
-    }
-    let Some(folder) = &polling.csv_folder else {
-        wrong(
-            &["source", "polling"],
-            "nothing says what is polled",
-            "write one such as `csv_folder: { path: inbox, key: [id] }`",
-        );
-        return;
-    };
-    let at = |key: &'static str| ["source", "polling", "csv_folder", key];
-    let folder_at = ["source", "polling", "csv_folder"];
-    match (&folder.key, &folder.time, &folder.value) {
-        (Some(key), None, None) => {
-            if key.is_empty() {
-                wrong(&at("key"), "the key has no column", "name at least one, such as `[id]`");
-            }
-            if folder.replicate.is_some() {
-                wrong(
-                    &at("replicate"),
-                    "records have no replicates",
-                    "remove it, or write `time` and `value` for readings",
-                );
-            }
-        }
-        (None, Some(_), Some(_)) => {}
-        (Some(_), ..) => {
-            wrong(&at("key"), "records have a `key`, readings a `time` and a `value`", "keep one of the two")
-        }
-        (None, ..) => {
-            let remedy = "write `key: [id]` for records, or `time: at` and `value: reading` for readings";
-            wrong(&folder_at, "nothing says what a line is", remedy);
-        }
-    }
-    if !folder.delimiter.is_ascii() || matches!(folder.delimiter, '"' | '\n' | '\r') {
-        wrong(&at("delimiter"), "this can't stand between fields", "use one ASCII character, such as `;`");
     }
 }
 

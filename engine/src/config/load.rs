@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use millstream_core::schema::SchemaPlaces;
 use millstream_core::yaml::{Node, NodeKind, YamlError, YamlErrors, YamlFile};
 use millstream_core::{IndexSchema, SourceSpec};
-use millstream_model::IndexName;
+use millstream_model::{IndexName, Secret};
 
 use super::check::check;
 use super::indexes::INLINE;
@@ -158,6 +158,11 @@ impl Config {
                     resolve(&mut store.path);
                 }
                 polling.csv_folder.iter_mut().for_each(|folder| resolve(&mut folder.path));
+                let api = polling.http_json.as_mut().and_then(|api| api.token_file.as_mut());
+                api.into_iter().for_each(&mut resolve);
+                if let Some(tables) = &mut polling.sql_table {
+                    tables.url = file_url(&tables.url, folder);
+                }
             }
         }
     }
@@ -204,6 +209,22 @@ fn read_text(path: &Path) -> std::io::Result<String> {
 
 fn folder_of(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new(""))
+}
+
+/// A file that an url names is found from the folder as well.
+fn file_url(url: &Secret, folder: &Path) -> Secret {
+    let text = url.expose();
+    let Some(rest) = text.strip_prefix("sqlite:") else { return url.clone() };
+    let rest = rest.strip_prefix("//").unwrap_or(rest);
+    let (path, parameters) = rest.split_once('?').map_or((rest, None), |(path, parameters)| (path, Some(parameters)));
+    if path.starts_with('/') || path.starts_with(':') {
+        return url.clone();
+    }
+    // What the url's own grammar would take for something else.
+    let folder = folder.to_string_lossy().replace('%', "%25").replace('?', "%3F");
+    let path = Path::new(&folder).join(path);
+    let parameters = parameters.map(|parameters| format!("?{parameters}")).unwrap_or_default();
+    Secret::new(format!("sqlite:{}{parameters}", path.display()))
 }
 
 fn environment(name: &str) -> Option<String> {

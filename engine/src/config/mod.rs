@@ -6,8 +6,10 @@
 #[cfg(feature = "postgres")]
 mod address;
 mod check;
+mod check_polling;
 mod engine;
 mod error;
+mod http_json;
 mod indexes;
 mod json_schema;
 mod load;
@@ -15,6 +17,7 @@ mod name;
 mod polling;
 mod sinks;
 mod source;
+mod sql_table;
 mod units;
 mod variables;
 
@@ -26,6 +29,9 @@ use serde::Deserialize;
 
 pub use self::engine::EngineSection;
 pub use self::error::ConfigError;
+pub use self::http_json::{
+    HttpJsonSection, HttpStreamSection, LinkSection, NumberPagesSection, PagesSection, SinceSection, TokenPagesSection,
+};
 pub use self::indexes::{IndexSection, OnError, SchemaSource};
 pub use self::json_schema::json_schema;
 pub use self::name::Name;
@@ -35,6 +41,9 @@ pub use self::polling::{
 pub use self::sinks::{DeadLettersSection, FileSection, LettersSection, NullSection, SinkSection};
 pub use self::source::{
     Gap, Heartbeat, Manage, PostgresSection, RowLevelSecurity, SlotWait, SourceSection, TlsSection,
+};
+pub use self::sql_table::{
+    DeleteLogSection, LookBackSection, SqlTableSection, StraySection, TableSection, UnitSection, Zone,
 };
 pub use self::units::{Bytes, Span};
 

@@ -5,10 +5,10 @@ use millstream_model::Secret;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
-use super::Span;
 use super::source::span_or;
+use super::{HttpJsonSection, Span, SqlTableSection};
 
-/// A source without a log, asked at intervals for what is new. One of `csv_folder` says what it is.
+/// A source without a log, asked at intervals for what is new. One of `csv_folder`, `sql_table` and `http_json` says what it is.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -28,6 +28,10 @@ pub struct PollingSection {
     pub hold: Span,
     /// A folder of CSV files.
     pub csv_folder: Option<CsvFolderSection>,
+    /// Tables of a database.
+    pub sql_table: Option<SqlTableSection>,
+    /// Lists of an API that answers in JSON.
+    pub http_json: Option<HttpJsonSection>,
 }
 
 /// Where that what was fetched is kept.
@@ -118,6 +122,18 @@ pub enum ColumnTypeSection {
     Date,
     /// Any JSON.
     Json,
+}
+
+impl PollingSection {
+    /// The keys of those that say what is polled.
+    pub(super) fn backends(&self) -> Vec<&'static str> {
+        let backends = [
+            ("csv_folder", self.csv_folder.is_some()),
+            ("sql_table", self.sql_table.is_some()),
+            ("http_json", self.http_json.is_some()),
+        ];
+        backends.into_iter().filter(|(_, there)| *there).map(|(key, _)| key).collect()
+    }
 }
 
 impl Default for Floor {

@@ -475,3 +475,93 @@ fn a_file_without_an_end_is_refused() {
     let error = Config::load("/dev/zero").unwrap_err().to_string();
     assert!(error.contains("/dev/zero") && error.contains("larger than 16 MiB"), "{error}");
 }
+
+#[test]
+fn each_fault_of_a_polled_source_names_its_place_and_what_to_write() {
+    let head = "name: shop\nsource:\n  polling:\n    store: { sqlite: { path: s.db } }\n";
+    let tail = "sinks: { out: { null: {} } }\nindexes: { users: { schema: users.schema.yaml, on_error: stop } }\n";
+    let table = |table: &str| format!("    sql_table:\n      url: sqlite:shop.db\n      tables:\n        t: {table}\n");
+    let cases = [
+        (
+            String::new(),
+            "c.yaml:3:3: source.polling: nothing says what is polled; write one such as `csv_folder: { path: inbox, key: [id] }`",
+        ),
+        (
+            format!("    csv_folder: {{ path: in, key: [id] }}\n{}", table("{ reconciled: true }")),
+            "c.yaml:6:5: source.polling.sql_table: `csv_folder` says already what is polled; keep one of the two",
+        ),
+        (
+            table("{ key: [id] }"),
+            "c.yaml:8:9: source.polling.sql_table.tables.t: nothing says how its changes are found; write `cursor: updated_at`, or `reconciled: true` to read it whole each time",
+        ),
+        (
+            table("{ cursor: at, reconciled: true }"),
+            "c.yaml:8:38: source.polling.sql_table.tables.t.reconciled: a table that is read whole needs no cursor; keep one of the two",
+        ),
+        (
+            table("{ reconciled: true, settle: 3s }"),
+            "c.yaml:8:40: source.polling.sql_table.tables.t.settle: this is for a table with a cursor; name the cursor, or remove it",
+        ),
+        (
+            table("{ cursor: at, settle: 3 }"),
+            "c.yaml:8:34: source.polling.sql_table.tables.t.settle: `3` has no unit: a length of time is a number and its unit (ms, s, m, h, d), such as `30s`",
+        ),
+        (
+            table("{ cursor: at, look_back: soon }"),
+            "c.yaml:8:37: source.polling.sql_table.tables.t.look_back: `soon` is not understood: a length of time is a number and its unit (ms, s, m, h, d), such as `30s`; or a bare number, for a cursor of whole numbers",
+        ),
+        (
+            table("{ cursor: at, zone: Europe/Vienna }"),
+            "c.yaml:8:32: source.polling.sql_table.tables.t.zone: `Europe/Vienna` is no zone: write `UTC`, or hours and minutes east of it such as `\"+02:00\"`",
+        ),
+        (
+            table("{ cursr: at }"),
+            "c.yaml:8:14: source.polling.sql_table.tables.t.cursr: unknown key `cursr`; write `cursor`",
+        ),
+        (
+            table("{ reconciled: true }").replace("sqlite:shop.db", "oracle:x"),
+            "c.yaml:6:12: source.polling.sql_table.url: the database's url must begin with postgres://, mysql://, mariadb:// or sqlite:",
+        ),
+    ];
+    let api = |stream: &str| format!("    http_json: {{ url: \"https://api\", streams: {{ s: {stream} }} }}\n");
+    #[rustfmt::skip]
+    let apis = [
+        (api("{ key: [] }"), "c.yaml:5:54: source.polling.http_json.streams.s.key: the key has no member; name at least one, such as `[id]`"),
+        (
+            api("{ key: [id], reconciled: true, since: { parameter: a, field: b } }"),
+            "c.yaml:5:83: source.polling.http_json.streams.s.since: a list that is read whole is not asked for what is new; keep one of the two",
+        ),
+        (
+            api("{ key: [id], pages: { tokn: { at: a, parameter: b } } }"),
+            "c.yaml:5:74: source.polling.http_json.streams.s.pages: `tokn` is not known here; write `token`",
+        ),
+    ];
+    let mut differing = Vec::new();
+    for (text, expected) in cases.into_iter().chain(apis) {
+        let found = first_line(&format!("{head}{text}{tail}"));
+        if found != expected {
+            differing.push(format!("{text}\n  found    {found}\n  expected {expected}"));
+        }
+    }
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
+}
+
+#[test]
+fn a_file_that_an_url_names_is_found_from_the_configuration() {
+    let folder = folder();
+    let url = |url: &str| {
+        let text = format!(
+            "name: shop\nsource: {{ polling: {{ store: {{ sqlite: {{ path: s.db }} }}, sql_table: {{ url: \"{url}\", tables: \
+             {{ t: {{ reconciled: true }} }} }} }} }}\nsinks: {{ out: {{ null: {{}} }} }}\nindexes: {{ users: {{ schema: \
+             users.schema.yaml, on_error: stop }} }}\n"
+        );
+        let config = Config::read(&text, "c.yaml", folder.path(), &environment).unwrap();
+        let SourceSection::Polling(polling) = config.source else { panic!("a polled source") };
+        polling.sql_table.unwrap().url.expose().to_owned()
+    };
+    let here = folder.path().display();
+    assert_eq!(url("sqlite:in/shop.db?mode=ro"), format!("sqlite:{here}/in/shop.db?mode=ro"));
+    assert_eq!(url("sqlite://shop.db"), format!("sqlite:{here}/shop.db"));
+    assert_eq!(url("sqlite:/var/shop.db"), "sqlite:/var/shop.db");
+    assert_eq!(url("mysql://me@db/shop"), "mysql://me@db/shop");
+}

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use millstream_core::{Severity, SourceSpec};
 use millstream_model::QualifiedTable;
-use millstream_polling::{SourceBackend, StoreSettings};
+use millstream_polling::StoreSettings;
 
 use super::documents;
 use crate::config::{Config, PollingSection};
@@ -18,13 +18,15 @@ impl Config {
     pub(crate) async fn check_polling(&self, section: &PollingSection) -> Result<Vec<Finding>, StartError> {
         let (store, spec) = (section.store.settings(), self.spec());
         let mut found = Vec::new();
-        let streams = match section.backend()?.discover_streams().await {
+        let backend = section.backend()?;
+        let streams = match backend.discover_streams().await {
             Ok(streams) => streams,
             Err(error) => {
                 found.push(Finding::new(Severity::Error, "source", format!("the source can't be asked: {error}")));
                 return Ok(found);
             }
         };
+        found.extend(super::probe::probe(section, &*backend, &streams).await);
         if is_made(&store) {
             let documents = documents(&store, &spec, 1)?;
             for index in spec.indexes() {

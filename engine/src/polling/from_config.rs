@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
 use millstream_document::DocumentBuilder;
-use millstream_polling::backends::{CsvFolder, CsvFolderSettings, CsvRows};
+use millstream_polling::backends::{CsvFolder, CsvFolderSettings, CsvRows, SqlTable};
 use millstream_polling::model::ColumnType;
-use millstream_polling::{PollingSettings, StoreSettings};
+use millstream_polling::{PollingSettings, SourceBackend, StoreSettings};
 
 use super::{PollingSource, documents};
 use crate::config::{ColumnTypeSection, Config, CsvFolderSection, PollingSection, StoreSection};
@@ -13,7 +13,12 @@ impl Config {
     /// The source that a section of the file describes.
     pub(crate) fn polling_source(&self, section: &PollingSection) -> Result<PollingSource, BuildError> {
         let backend = section.backend()?;
-        Ok(PollingSource::new(backend, section.store.settings(), section.settings(), self.spec()))
+        Ok(PollingSource::new(
+            backend,
+            section.store.settings(),
+            section.settings().with_engine(self.name.as_str()),
+            self.spec(),
+        ))
     }
 
     pub(crate) fn polling_documents(
@@ -27,9 +32,20 @@ impl Config {
 
 impl PollingSection {
     /// The backend that it names.
-    pub(super) fn backend(&self) -> Result<CsvFolder, BuildError> {
+    pub(super) fn backend(&self) -> Result<Arc<dyn SourceBackend>, BuildError> {
+        if let Some(tables) = &self.sql_table {
+            return Ok(Arc::new(SqlTable::new(tables.settings())?));
+        }
+        #[cfg(feature = "http_json")]
+        if let Some(api) = &self.http_json {
+            return Ok(Arc::new(millstream_polling::backends::HttpJson::new(api.settings())?));
+        }
+        #[cfg(not(feature = "http_json"))]
+        if self.http_json.is_some() {
+            return Err(BuildError::NotBuiltIn("http_json"));
+        }
         let section = self.csv_folder.as_ref().ok_or(BuildError::NoBackend)?;
-        Ok(CsvFolder::new(section.settings().ok_or(BuildError::NoBackend)?))
+        Ok(Arc::new(CsvFolder::new(section.settings().ok_or(BuildError::NoBackend)?)))
     }
 
     fn settings(&self) -> PollingSettings {

@@ -3,6 +3,10 @@
 mod check;
 mod control;
 mod from_config;
+#[cfg(feature = "http_json")]
+mod http_json;
+mod probe;
+mod sql_table;
 
 use std::sync::Arc;
 
@@ -78,3 +82,8 @@ fn documents(store: &StoreSettings, spec: &SourceSpec, connections: usize) -> Re
             .with_remedy("build millstream with its feature `postgres`")),
     }
 }
+
+/// The guide is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/backend.md")]
+pub struct Guide;

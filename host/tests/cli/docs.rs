@@ -23,12 +23,18 @@ fn yaml_blocks(page: &str) -> Vec<String> {
 fn what_the_documentation_says_to_write_is_accepted() {
     let [schema, config] = <[String; 2]>::try_from(yaml_blocks("README.md")).unwrap();
     let [grammar] = <[String; 1]>::try_from(yaml_blocks("docs/schema.md")).unwrap();
-    let [keys, polled] = <[String; 2]>::try_from(yaml_blocks("docs/configuration.md")).unwrap();
-    for (config, schema) in [(&config, &schema), (&keys, &grammar), (&polled, &grammar)] {
+    let of_keys = yaml_blocks("docs/configuration.md");
+    assert_eq!(of_keys.len(), 4, "each section with an example has a whole one");
+    for (config, schema) in of_keys.iter().map(|keys| (keys, &grammar)).chain([(&config, &schema)]) {
         let place = Place::new(config);
         place.write("users.schema.yaml", schema);
         let mut command = place.command(&["check", "--offline"]);
-        let output = command.env("DATABASE_URL", "postgres://me@localhost/shop").output().unwrap();
+        let output = command
+            .env("DATABASE_URL", "postgres://me@localhost/shop")
+            .env("SHOP_URL", "mysql://me@localhost/shop")
+            .env("SHOP_TOKEN", "hunter2")
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 }
@@ -38,7 +44,15 @@ fn every_key_of_the_configuration_is_documented() {
     let schema = Place::new("").run(&["json-schema", "config"]).stdout;
     let schema: Value = serde_json::from_str(&schema).unwrap();
     let page = read("docs/configuration.md");
-    for part in ["PostgresSection", "PollingSection", "CsvFolderSection", "EngineSection"] {
+    for part in [
+        "PostgresSection",
+        "PollingSection",
+        "CsvFolderSection",
+        "SqlTableSection",
+        "TableSection",
+        "DeleteLogSection",
+        "EngineSection",
+    ] {
         let keys = schema["$defs"][part]["properties"].as_object().unwrap_or_else(|| panic!("{part}: {schema:#}"));
         for key in keys.keys() {
             assert!(page.contains(&format!("`{key}`")), "docs/configuration.md does not say what {part}'s `{key}` is");

@@ -6,4 +6,5 @@ mod compose;
 mod docs;
 mod files;
 mod orders;
+mod polled;
 mod program;

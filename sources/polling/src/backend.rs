@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use serde_json::Value;
 
@@ -113,5 +115,53 @@ pub trait SourceBackend: Send + Sync + 'static {
     async fn handle_command(&self, name: &str, payload: Value) -> Result<Value, BackendError> {
         let _ = payload;
         Err(BackendError::new(BackendErrorKind::Configuration, format!("unknown command (name={name})")))
+    }
+}
+
+/// One that is chosen while the program runs.
+#[async_trait]
+impl<B: SourceBackend + ?Sized> SourceBackend for Arc<B> {
+    fn source_system(&self) -> &str {
+        (**self).source_system()
+    }
+
+    fn reconciled(&self) -> bool {
+        (**self).reconciled()
+    }
+
+    fn rediscover_every_cycle(&self) -> bool {
+        (**self).rediscover_every_cycle()
+    }
+
+    async fn discover_streams(&self) -> Result<Vec<StreamDescriptor>, BackendError> {
+        (**self).discover_streams().await
+    }
+
+    async fn discover_standard_curves(&self) -> Result<Vec<StandardCurve>, BackendError> {
+        (**self).discover_standard_curves().await
+    }
+
+    async fn apply_curve_mappings(&self, mappings: &[CurveMapping]) -> Result<(), BackendError> {
+        (**self).apply_curve_mappings(mappings).await
+    }
+
+    async fn apply_replicate_assignments(
+        &self,
+        key: &StreamKey,
+        assignments: &[ColumnAssignment],
+    ) -> Result<(), BackendError> {
+        (**self).apply_replicate_assignments(key, assignments).await
+    }
+
+    async fn fetch_readings(&self, requests: &[StreamFetchRequest]) -> Result<Vec<StreamFetch>, BackendError> {
+        (**self).fetch_readings(requests).await
+    }
+
+    async fn fetch_status_events(&self, streams: &[DataStream]) -> Result<Vec<StatusEvent>, BackendError> {
+        (**self).fetch_status_events(streams).await
+    }
+
+    async fn handle_command(&self, name: &str, payload: Value) -> Result<Value, BackendError> {
+        (**self).handle_command(name, payload).await
     }
 }

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::driver::meters::Meters;
 use crate::driver::retry::Patience;
 use crate::driver::{Driver, queue::Queue};
 pub(crate) use crate::feed::Feed;
@@ -126,6 +127,7 @@ impl Shared {
             store: store.clone(),
             patience: Patience::new(&self.settings),
             queue: Queue::default(),
+            meters: Meters::new(&self.settings.engine),
             feed: self.feed.clone(),
             ended: self.ended.clone(),
             paused: watch::Sender::new(false),

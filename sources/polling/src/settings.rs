@@ -12,6 +12,8 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct PollingSettings {
+    /// Labels the metrics as `engine`. Default: empty; best the engine's own name.
+    pub engine: String,
     /// Time from the end of a cycle to the begin of the next. Default 30 s, at least `floor`. Longer: less load on the source;
     /// shorter: changes are seen sooner.
     pub every: Duration,
@@ -62,6 +64,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 impl Default for PollingSettings {
     fn default() -> Self {
         Self {
+            engine: String::new(),
             every: Duration::from_secs(30),
             floor: Duration::from_secs(30),
             jitter: 0.1,
@@ -85,6 +88,13 @@ impl Default for PollingSettings {
 }
 
 impl PollingSettings {
+    /// The engine's name, which labels the metrics.
+    #[must_use]
+    pub fn with_engine(mut self, name: impl Into<String>) -> Self {
+        self.engine = name.into();
+        self
+    }
+
     /// How often a source is asked.
     #[must_use]
     pub fn with_every(mut self, every: Duration) -> Self {

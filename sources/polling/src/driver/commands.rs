@@ -112,6 +112,7 @@ impl Driver {
     async fn pause(&self, paused: bool) -> Answer {
         self.store.keep_paused(paused).await.map_err(|error| error.to_string())?;
         self.paused.send_replace(paused);
+        self.meters.paused(paused);
         Ok(Some(json!({ "paused": paused })))
     }
 

@@ -83,13 +83,15 @@ impl Cycle<'_> {
     fn request(&self, course: &Course) -> StreamFetchRequest {
         let stream = &course.stream;
         let reason = self.plan.reason(stream.stream.key());
-        let from_cursor = reason == FetchReason::Cycle && course.mode == Mode::Append;
+        let is_cycle = reason == FetchReason::Cycle;
+        let from_cursor = is_cycle && course.mode == Mode::Append;
         let has_instants = matches!(stream.stream.descriptor.carries, Carries::Readings(_));
         StreamFetchRequest {
             stream: stream.stream.clone(),
             mode: course.mode,
             since: stream.since.filter(|_| from_cursor && has_instants),
-            checkpoint: stream.checkpoint.clone().filter(|_| from_cursor),
+            // Of a reconciled stream it is as good as the digest: none once what is stored is another pass's.
+            checkpoint: stream.checkpoint.clone().filter(|_| from_cursor || (is_cycle && stream.digest.is_some())),
             reason,
         }
     }

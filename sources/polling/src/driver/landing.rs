@@ -143,6 +143,8 @@ impl Cycle<'_> {
         let is_whole = course.pages == 1 && !more;
         let is_clean = admitted.refused.is_empty();
         let digest = digest(admitted).filter(|_| is_whole && is_clean);
+        // By it the backend may skip what it has seen: only where all of that was taken in as it came.
+        let checkpoint = checkpoint.filter(|_| digest.is_some() || !is_truth(course, admitted));
         let mut mark = Mark {
             since: course.newest.filter(|_| !more),
             checkpoint: (checkpoint != course.stream.checkpoint || course.pages > 1).then_some(checkpoint),
@@ -238,6 +240,13 @@ fn landing<'l>(
         removed,
         complete: admitted.complete.as_ref(),
         protected: &admitted.protected,
+        is_truth: is_truth(course, admitted),
         mark,
     }
+}
+
+/// True for a pass that says all there is of a reconciled stream.
+fn is_truth(course: &Course, admitted: &Admitted) -> bool {
+    let says_all = matches!(admitted.complete, Some(Complete::Everything | Complete::Window { .. }));
+    course.mode == Mode::Reconciled && says_all
 }

@@ -5,6 +5,7 @@ pub(crate) mod commands;
 mod cycle;
 mod fetch;
 mod landing;
+pub(crate) mod meters;
 pub(crate) mod queue;
 mod register;
 pub(crate) mod report;
@@ -21,6 +22,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::cycle::Cycle;
+use self::meters::Meters;
 use self::queue::{Plan, Queue};
 use self::report::{CycleReport, ReportBook, close_left};
 use self::retry::Patience;
@@ -39,6 +41,7 @@ pub(crate) struct Driver {
     pub settings: PollingSettings,
     pub patience: Patience,
     pub queue: Queue,
+    pub meters: Meters,
     /// Told of what was landed.
     pub feed: Arc<Feed>,
     /// Counts up whenever a command may have ended.
@@ -63,6 +66,7 @@ impl Driver {
         close_left(&self.store, self.settings.now()).await?;
         let kept = self.store.kept().await?;
         self.paused.send_replace(kept.paused);
+        self.meters.paused(kept.paused);
         if let Some(every) = kept.every.filter(|every| *every >= self.settings.floor) {
             self.every.send_replace(every);
         }
@@ -118,7 +122,7 @@ impl Driver {
     }
 
     async fn cycle(&self, plan: Plan, stop: &CancellationToken) {
-        let started = self.settings.now();
+        let (started, began) = (self.settings.now(), Instant::now());
         let mut book = match ReportBook::open(&self.store, plan.kind(), started).await {
             Ok(book) => book,
             Err(error) => {
@@ -137,6 +141,9 @@ impl Driver {
         }
         let state = if ran { book.report.state() } else { ReportState::Failed };
         let number = book.number;
+        self.meters.cycle(&book.report, state, began.elapsed(), self.settings.now());
+        let brakes = self.store.streams().await.map_or(0, |all| all.iter().filter(|one| one.brake.is_some()).count());
+        self.meters.standing(brakes, *self.paused.borrow(), self.probing.load(Ordering::Relaxed));
         tracing::info!(report = number, kind = plan.kind(), state = state.as_str(), "a cycle ended");
         if let Err(error) = book.close(state, self.settings.now()).await {
             tracing::warn!(%error, "a report could not be closed");

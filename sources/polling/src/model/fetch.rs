@@ -40,7 +40,8 @@ pub struct StreamFetchRequest {
     /// resync, a reconciled stream, a stream of records). Answering more than was asked is harmless.
     pub since: Option<Timestamp>,
     /// The backend's own mark: of the page before this one while it said there was more, else of the last acked page. `None`
-    /// whenever everything is asked for. One that no longer works is best ignored.
+    /// whenever everything is asked for. One that no longer works is best ignored. Of a reconciled stream it is there only while what
+    /// is stored is what that page said: a backend that finds its source unchanged since may leave the stream out.
     pub checkpoint: Option<Checkpoint>,
     /// Why it is asked.
     pub reason: FetchReason,

@@ -85,6 +85,8 @@ pub(crate) struct Landing<'a> {
     pub removed: &'a [Vec<String>],
     pub complete: Option<&'a Complete>,
     pub protected: &'a Protected,
+    /// It says all there is of a reconciled stream: its checkpoint counts with its digest only.
+    pub is_truth: bool,
     pub mark: Mark,
 }
 
@@ -119,6 +121,9 @@ impl Store {
             let held = diff.changed.len() + diff.withdrawn.len();
             diff = Diff { new: diff.new, unchanged: diff.unchanged + held, ..Diff::default() };
             mark.digest = None;
+            if landing.is_truth {
+                mark.checkpoint = Some(None);
+            }
         }
         let kept = landing.rows;
         write_rows(&mut tx, dialect, landing.shape, diff.new.iter().chain(&diff.changed).map(|at| &kept[*at])).await?;

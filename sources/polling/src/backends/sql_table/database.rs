@@ -17,7 +17,7 @@ use super::dialect::Dialect;
 use crate::{BackendError, BackendErrorKind};
 
 /// Time that a server has to take a connection.
-const CONNECT: Duration = Duration::from_secs(20);
+const CONNECT: Duration = Duration::from_secs(10);
 
 /// Connections at most: the driver asks one thing at a time.
 const CONNECTIONS: u32 = 2;
