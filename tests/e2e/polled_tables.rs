@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // A test that meets the unexpected may panic.
 
+use millstream_tests::http;
 use millstream_tests::wait::until;
 use millstream_tests::{
     Cluster, Connection, Fold, Folder, Host, Random, differences, documents_path, free_port, oracle,
@@ -114,5 +115,9 @@ async fn tables_that_are_polled_while_the_host_is_killed_end_equal() {
         }
     }
     until_equal(&folder, &mut source, "the last change").await;
+    let text = host.metrics().await;
+    let cycles = http::metric(&text, "millstream_polling_cycles_total", &["engine=\"shop\"", "kind=\"completed\""]);
+    assert!(cycles.is_some_and(|count| count >= 1.0), "{text}");
+    assert!(text.contains("# HELP millstream_polling_cycle_seconds "), "{text}");
     assert!(host.stop().await.success());
 }

@@ -27,7 +27,7 @@ impl TableSection {
                 });
                 TableChanges::Cursor {
                     cursor,
-                    delete_log: self.delete_log.as_ref().map(DeleteLogSection::settings),
+                    delete_log: self.delete_log.as_ref().map(|log| Box::new(log.settings())),
                     reconcile_keys: self.reconcile_keys.map(|span| span.0),
                 }
             }

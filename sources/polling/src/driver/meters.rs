@@ -10,12 +10,15 @@ use super::report::CycleReport;
 use crate::model::Timestamp;
 use crate::store::ReportState;
 
+/// A number of a report.
+type Count = fn(&CycleReport) -> u64;
+
 /// Handles, made with the recorder that is installed when a run begins; counters start at 0.
 pub(crate) struct Meters {
     cycles: [(ReportState, Counter); 3],
     seconds: Histogram,
     last: Gauge,
-    rows: [(fn(&CycleReport) -> u64, Counter); 7],
+    rows: [(Count, Counter); 7],
     streams_failed: Counter,
     status_events: Counter,
     brakes: Gauge,

@@ -185,3 +185,31 @@ async fn an_audit_compares_and_changes_nothing() {
     assert_eq!((state.as_str(), report.rows_new, report.rows_changed, report.rows_withdrawn), ("completed", 1, 1, 1));
     assert_eq!(stage.rows(STORED).await, ["3", "2", "1"]);
 }
+
+#[tokio::test]
+async fn a_mark_of_a_reconciled_stream_is_handed_back_only_while_it_is_true_of_what_is_stored() {
+    let many: Vec<(u64, f64)> = (1..=10).map(|second| (second * 10, 1.0)).collect();
+    let mut stage = with_window(window(&many)).await;
+    let marked = |stage: &Stage, values: &[(u64, f64)], mark: &'static str| {
+        let window = window(values);
+        stage.script.answers("a", move |_| StreamFetch::window("a", window.clone()).with_checkpoint(mark));
+    };
+    let handed = async |stage: &mut Stage| {
+        stage.script.forget();
+        stage.acked_cycle().await;
+        stage.fetches()[0][0].checkpoint.as_ref().map(|mark| mark.0.clone())
+    };
+    marked(&stage, &many, "one");
+    assert_eq!(handed(&mut stage).await, None, "none was given before");
+    assert_eq!(handed(&mut stage).await.as_deref(), Some("one"));
+    // Half of it goes: the brake holds, and what was not taken in is no place to skip from.
+    marked(&stage, &many[..5], "two");
+    assert_eq!(handed(&mut stage).await.as_deref(), Some("one"));
+    assert_eq!(handed(&mut stage).await, None);
+    stage.command("release_brake", json!({ "streams": ["a"] })).await;
+    assert_eq!(handed(&mut stage).await, None);
+    assert_eq!(handed(&mut stage).await.as_deref(), Some("two"), "once it is taken in");
+    let (_, report) = stage.cycle_of("full", json!({})).await;
+    assert_eq!(report.rows_unchanged, 5);
+    assert_eq!(stage.fetches().last().unwrap()[0].checkpoint, None, "none when everything is asked for");
+}

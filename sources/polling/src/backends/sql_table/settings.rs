@@ -58,7 +58,7 @@ pub enum TableChanges {
         /// The column, and how it is read.
         cursor: CursorSettings,
         /// A table in which every removal leaves a row.
-        delete_log: Option<DeleteLog>,
+        delete_log: Option<Box<DeleteLog>>,
         /// How often all keys are compared, to find rows that are gone. `None`: only when everything is asked for.
         reconcile_keys: Option<Duration>,
     },
@@ -190,7 +190,7 @@ impl TableSettings {
     #[must_use]
     pub fn with_delete_log(mut self, log: DeleteLog) -> Self {
         if let TableChanges::Cursor { delete_log, .. } = &mut self.changes {
-            *delete_log = Some(log);
+            *delete_log = Some(Box::new(log));
         }
         self
     }

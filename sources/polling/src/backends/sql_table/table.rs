@@ -53,7 +53,7 @@ impl Table {
             TableChanges::Cursor { delete_log: Some(log), .. } => {
                 let found = Catalog::look(database, log.schema.as_deref(), &log.table).await?;
                 let missing = || wrong(stream, format!("there is no such delete log (table={})", log.table));
-                Some((log, found.ok_or_else(missing)?))
+                Some((&**log, found.ok_or_else(missing)?))
             }
             _ => None,
         };
