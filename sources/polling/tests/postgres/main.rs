@@ -33,6 +33,8 @@ struct Polled {
     capture: PollingCapture,
     script: SourceScript,
     events: BoxStream<'static, Result<CaptureEvent>>,
+    /// Rows that came with those that were waited for.
+    besides: Vec<ChangedRow>,
     commands: u64,
 }
 
@@ -45,7 +47,7 @@ impl Polled {
         let capture = PollingCapture::new(source, cluster.store(schema), settings);
         capture.prepare(spec, PrepareMode::Create, None).await.unwrap();
         let events = capture.live().await.unwrap();
-        Self { capture, script: hand, events, commands: 0 }
+        Self { capture, script: hand, events, besides: Vec::new(), commands: 0 }
     }
 
     async fn cycle(&mut self) -> CycleReport {
@@ -60,12 +62,16 @@ impl Polled {
 
     /// Takes and confirms changes until so many of a table came.
     async fn told(&mut self, table: &str, count: usize) -> Vec<ChangedRow> {
-        let mut told = Vec::new();
+        let is_wanted = |row: &mut ChangedRow| row.table.table() == table;
+        let mut told: Vec<ChangedRow> = self.besides.extract_if(.., is_wanted).collect();
         while told.len() < count {
             let event = tokio::time::timeout(Duration::from_secs(30), self.events.next()).await;
             let Some(Ok(CaptureEvent::Changes(batch))) = event.expect("a change comes") else { panic!("changes") };
             batch.ack.confirm();
-            told.extend(batch.rows.into_iter().filter(|row| row.table.table() == table));
+            let (wanted, besides): (Vec<_>, Vec<_>) =
+                batch.rows.into_iter().partition(|row| row.table.table() == table);
+            told.extend(wanted);
+            self.besides.extend(besides);
         }
         told
     }
