@@ -10,6 +10,8 @@ pub struct Faults {
     pub no_fence: bool,
     /// Send a document's touches to lanes in turn instead of always to the same one.
     pub two_lanes: bool,
+    /// Let a backfill's page and a live build have one document at once.
+    pub no_claims: bool,
     /// Forget what a row's links were before the change.
     pub only_new_links: bool,
 }

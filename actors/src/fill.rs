@@ -6,9 +6,8 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use millstream_cdc::{ChangeCapture, KeyRange, Readiness, StartLine};
 use millstream_core::{Result, SnapshotTable, SourceError};
-use millstream_model::{Fence, Generation, IndexMapping, RowKey};
+use millstream_model::{Generation, IndexMapping, RowKey};
 use millstream_sinks::{FillState, IndexProgress};
-use smallvec::SmallVec;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -16,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use crate::ledger::Payload;
 use crate::retry::Waits;
 use crate::{
-    Board, IndexStatus, Lanes, Ledger, Meters, ProgressDesk, Settings, Signals, SinkCommand, SinkDesk, SinkSet,
-    TicketPrinter, Touch, TouchBatch, Versions,
+    Board, IndexStatus, Ledger, Meters, Page, ProgressDesk, Settings, Signals, SinkCommand, SinkDesk, SinkSet,
+    TicketPrinter, Versions,
 };
 
 /// How often a filling logs how far it is.
@@ -35,8 +34,8 @@ pub struct FillParts {
     pub table: SnapshotTable,
     /// What sinks must know of the index.
     pub mapping: IndexMapping,
-    /// The backfill's ways to the builders.
-    pub lanes: Lanes,
+    /// The way to the builders.
+    pub pages: flume::Sender<Page>,
     /// The ways to the sinks, by their numbers.
     pub sinks: Vec<SinkDesk>,
     /// Where progress is saved.
@@ -240,7 +239,7 @@ impl Fill {
                     Some(Ok(page)) => {
                         waits.reset();
                         after = page.last().cloned().or(after);
-                        self.touch(page).await;
+                        self.hand_over(page).await;
                     }
                     Some(Err(error)) if error.kind().is_transient() => {
                         let wait = waits.longer();
@@ -277,15 +276,13 @@ impl Fill {
             .boxed()
     }
 
-    async fn touch(&mut self, keys: Vec<RowKey>) {
+    async fn hand_over(&mut self, keys: Vec<RowKey>) {
         let Some(last) = keys.last().cloned() else { return };
         let (number, ticket) = self.printer.print();
         self.ledger.admit(number, Cursor { last, rows: keys.len() as u64 });
-        let touch = |key| Touch { key, fences: SmallVec::from_elem(Fence::NONE, 1), ticket: ticket.split() };
-        let touches = keys.into_iter().map(touch).collect();
-        let index = self.parts.mapping.index.clone();
-        self.parts.lanes.send(TouchBatch { index, touches, sinks: self.plan.sinks, fill: true }).await;
-        ticket.settle();
+        let (index, sinks) = (self.parts.mapping.index.clone(), self.plan.sinks);
+        // The builders are gone only when the run ends.
+        let _ = self.parts.pages.send_async(Page { index, keys: keys.into(), sinks, ticket }).await;
     }
 
     async fn settle(&mut self, number: crate::TicketNumber) {

@@ -6,7 +6,7 @@ use foldhash::fast::FixedState;
 use millstream_model::{Fence, IndexName, RowKey};
 use smallvec::SmallVec;
 
-use crate::{Faults, Ticket};
+use crate::{Faults, Page, Ticket};
 
 /// "This document may have changed": what a builder is asked to look at.
 #[derive(Debug)]
@@ -75,10 +75,10 @@ impl SinkSet {
 /// A builder's two mailboxes: live before backfill.
 #[derive(Clone, Debug)]
 pub struct Mailbox {
-    /// Touches by live changes.
+    /// Touches of the lane's own documents.
     pub live: flume::Receiver<TouchBatch>,
-    /// Touches by backfills.
-    pub backfill: flume::Receiver<TouchBatch>,
+    /// Pages of backfills: one channel for all lanes, the next free one takes the next page.
+    pub pages: flume::Receiver<Page>,
 }
 
 /// The ways to the builders: a document id always leads to the same one.
@@ -90,7 +90,7 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// One sender a lane, in the lanes' order. Live and backfill mailboxes are two `Lanes` with the same number of lanes.
+    /// One sender a lane, in the lanes' order.
     pub fn new(lanes: Vec<flume::Sender<TouchBatch>>) -> Self {
         Self { lanes: lanes.into(), hasher: FixedState::with_seed(0), scatter: None }
     }
@@ -127,21 +127,26 @@ impl Lanes {
     /// Not cancel safe: a lane may have got its part already. Returns the touches' number, or `None` when a lane is gone, which
     /// it is only when the run ends.
     pub async fn send(&self, batch: TouchBatch) -> Option<usize> {
-        let TouchBatch { index, touches, sinks, fill } = batch;
-        let count = touches.len();
-        if self.lanes.len() == 1 {
-            return self.lanes[0].send_async(TouchBatch { index, touches, sinks, fill }).await.ok().map(|()| count);
+        let count = batch.touches.len();
+        let mut whole = true;
+        for (lane, part) in self.sort(batch) {
+            whole &= self.lanes[lane].send_async(part).await.is_ok();
         }
+        whole.then_some(count)
+    }
+
+    /// Sorts touches by lane: the lanes in order, each with its part.
+    pub(crate) fn sort(&self, batch: TouchBatch) -> Vec<(usize, TouchBatch)> {
+        if self.lanes.len() == 1 {
+            return vec![(0, batch)];
+        }
+        let TouchBatch { index, touches, sinks, fill } = batch;
         let mut parts: Vec<Vec<Touch>> = (0..self.lanes.len()).map(|_| Vec::new()).collect();
         for touch in touches {
             parts[self.lane(&index, &touch.key)].push(touch);
         }
-        let mut whole = true;
-        for (lane, touches) in parts.into_iter().enumerate().filter(|(_, touches)| !touches.is_empty()) {
-            let part = TouchBatch { index: index.clone(), touches, sinks, fill };
-            whole &= self.lanes[lane].send_async(part).await.is_ok();
-        }
-        whole.then_some(count)
+        let parts = parts.into_iter().enumerate().filter(|(_, touches)| !touches.is_empty());
+        parts.map(|(lane, touches)| (lane, TouchBatch { index: index.clone(), touches, sinks, fill })).collect()
     }
 }
 

@@ -24,6 +24,7 @@ pub(crate) struct Wanted {
     pub sinks: SinkSet,
     /// True while only backfills ask.
     pub fill: bool,
+    /// While it waits: when it is due, or `None` until someone else has built it.
     due: Option<Instant>,
     waits: u32,
 }
@@ -69,10 +70,20 @@ impl Pending {
         let due: Vec<RowKey> = self
             .waiting
             .iter()
-            .filter(|(_, wanted)| wanted.due.is_none_or(|due| due <= now))
+            .filter(|(_, wanted)| wanted.due.is_some_and(|due| due <= now))
             .map(|(key, _)| key.clone())
             .collect();
-        for key in due {
+        self.make_ready(due);
+    }
+
+    /// Makes ready what was refused.
+    pub fn wake_refused(&mut self) {
+        let refused = self.waiting.iter().filter(|(_, wanted)| wanted.due.is_none()).map(|(key, _)| key.clone());
+        self.make_ready(refused.collect());
+    }
+
+    fn make_ready(&mut self, keys: Vec<RowKey>) {
+        for key in keys {
             if let Some(wanted) = self.waiting.shift_remove(&key) {
                 // A touch of a waiting document joins it there, so that it is never in both.
                 self.ready.insert(key, wanted);
@@ -91,6 +102,16 @@ impl Pending {
     pub fn put_back(&mut self, key: RowKey, mut wanted: Wanted, due: Instant) {
         wanted.waits += 1;
         wanted.due = Some(due);
+        self.wait(key, wanted);
+    }
+
+    /// Puts back what someone else is building, until [`wake_refused`](Self::wake_refused).
+    pub fn refuse(&mut self, key: RowKey, mut wanted: Wanted) {
+        wanted.due = None;
+        self.wait(key, wanted);
+    }
+
+    fn wait(&mut self, key: RowKey, wanted: Wanted) {
         self.touches += wanted.touches.len();
         match self.waiting.entry(key) {
             Entry::Occupied(mut entry) => entry.get_mut().join(wanted),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use millstream_actors::{
-    Actors, BuilderActor, BuilderParts, CaptureActor, CaptureParts, DeadLetterActor, FillParts, GateKeeper, Gates,
-    IndexActor, IndexDesk, IndexEvent, IndexParts, Inspect, Lanes, Mailbox, Meters, ProgressActor, ProgressDesk,
+    Actors, BuilderActor, BuilderParts, CaptureActor, CaptureParts, Claims, DeadLetterActor, FillParts, GateKeeper,
+    Gates, IndexActor, IndexDesk, IndexEvent, IndexParts, Inspect, Lanes, Mailbox, Meters, ProgressActor, ProgressDesk,
     ResolverActor, ResolverParts, Signals, SinkActor, SinkParts, SinkSet, StageDepth, StartState, TicketPrinter,
     Versions,
 };
@@ -86,20 +86,20 @@ pub(crate) fn wire(parts: &Arc<Parts>, inputs: RunInputs) -> Run {
         commands.push(command_tx);
     }
 
-    // Touches to each lane: live before backfill.
+    // Touches to each lane, and pages of backfills to whichever is free: live before backfill.
     let (live, live_rx): (Vec<_>, Vec<_>) =
         (0..settings.builders).map(|_| flume::bounded(settings.lane_batches)).unzip();
-    let (fill, fill_rx): (Vec<_>, Vec<_>) =
-        (0..settings.builders).map(|_| flume::bounded(settings.lane_batches)).unzip();
+    let (pages, pages_rx) = flume::bounded(settings.builders);
     live.iter().for_each(|tx| depths.watch("build".to_owned(), tx));
-    let (live, fill) = (Lanes::new(live).with_faults(parts.faults), Lanes::new(fill).with_faults(parts.faults));
-    for (lane, (live_rx, backfill)) in live_rx.into_iter().zip(fill_rx).enumerate() {
+    let (live, claims) = (Lanes::new(live).with_faults(parts.faults), Claims::new(settings.builders, parts.faults));
+    for (lane, live_rx) in live_rx.into_iter().enumerate() {
         let builder = BuilderParts {
             lane,
             documents: parts.documents.clone(),
-            mailbox: Mailbox { live: live_rx, backfill },
+            mailbox: Mailbox { live: live_rx, pages: pages_rx.clone() },
             sinks: documents.clone(),
             lanes: live.clone(),
+            claims: claims.clone(),
             dead_letters: dead_letters.clone(),
             indexes: desks.iter().map(|(index, desk)| (index.clone(), (desk.clone(), stops(index)))).collect(),
             gates: gates.clone(),
@@ -136,7 +136,7 @@ pub(crate) fn wire(parts: &Arc<Parts>, inputs: RunInputs) -> Run {
             capture: parts.capture.clone(),
             table,
             mapping: begun.mappings[&index].clone(),
-            lanes: fill.clone(),
+            pages: pages.clone(),
             sinks: commands.clone(),
             progress: progress.clone(),
             places: places.clone(),

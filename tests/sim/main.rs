@@ -61,6 +61,11 @@ fn two_lanes_for_one_document_are_caught() {
 }
 
 #[test]
+fn a_page_beside_a_live_build_of_one_document_is_caught() {
+    assert!(is_caught(Faults { no_claims: true, ..Faults::default() }));
+}
+
+#[test]
 fn only_new_link_values_are_caught() {
     assert!(is_caught(Faults { only_new_links: true, ..Faults::default() }));
 }

@@ -58,6 +58,9 @@ async fn life(seed: u64, faults: Faults) -> Result<Report, String> {
     }
     compare(&world, &disk)?;
     let disk = disk.lock().unwrap();
+    if let Some(wrong) = &disk.went_back {
+        return Err(wrong.clone());
+    }
     let transactions = world.state.lock().unwrap().log.len();
     match &*drained {
         millstream::EndReason::Shutdown(millstream::Drained::Clean) => {}
@@ -85,7 +88,7 @@ async fn start(
         .with_lane_touches(8)
         .with_build_batch(4)
         .with_sink_batches(2)
-        .with_backfill_page(2)
+        .with_backfill_page(3)
         .with_backfill_pages(2)
         .with_confirm_every(Duration::from_millis(10))
         .with_retry_first(Duration::from_millis(2));

@@ -18,6 +18,20 @@ pub struct Disk {
     pub progress: Option<Progress>,
     pub trace: DefaultHasher,
     pub writes: u64,
+    /// The version of each document's last write, in its place or not.
+    versions: BTreeMap<(String, String), Version>,
+    /// The first write that put an older read in a newer one's place.
+    pub went_back: Option<String>,
+}
+
+impl Disk {
+    /// Reads are numbered as they begin: whoever keeps the last write must get them in this order.
+    fn note(&mut self, id: &(String, String), version: Version) {
+        let last = self.versions.insert(id.clone(), version);
+        if let Some(last) = last.filter(|last| *last > version) {
+            self.went_back.get_or_insert_with(|| format!("{id:?} went back from {last:?} to {version:?}"));
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -43,6 +57,7 @@ impl Sink for SimSink {
             let id = (batch.index.to_string(), document.key.to_id());
             (&id, document.version.0).hash(&mut disk.trace);
             disk.writes += 1;
+            disk.note(&id, document.version);
             match &document.body {
                 Body::Upsert(text) => drop(disk.documents.insert(id, text.clone())),
                 Body::Tombstone => drop(disk.documents.remove(&id)),

@@ -259,6 +259,24 @@ impl DocumentBuilder for SimDocuments {
     }
 
     async fn build_many(&self, index: &IndexName, keys: &[RowKey]) -> Result<Reading> {
+        self.read(index, keys, 20).await
+    }
+
+    async fn build_page(&self, index: &IndexName, keys: &[RowKey]) -> Result<Reading> {
+        if self.0.chance(3) {
+            return Err(SourceError::query("scripted: the page has a row that can't be read"));
+        }
+        self.read(index, keys, 50).await
+    }
+
+    async fn inspect(&self, _: &IndexName) -> Result<Vec<Diagnostic>> {
+        Ok(Vec::new())
+    }
+}
+
+impl SimDocuments {
+    /// `slow`: how many reads in a hundred are long on their way.
+    async fn read(&self, index: &IndexName, keys: &[RowKey], slow: u32) -> Result<Reading> {
         self.0.dawdle(6).await;
         if self.0.chance(2) {
             return Err(SourceError::connection("scripted: the builder's socket was cut"));
@@ -269,14 +287,9 @@ impl DocumentBuilder for SimDocuments {
             if index.as_str() == "users" { user_document(&tables, id(key)) } else { order_document(&tables, id(key)) }
         };
         let built = keys.iter().map(|key| build(key).map_or(Built::Absent, Built::Document)).collect();
-        // What was read may be long on its way.
-        let most = if self.0.chance(20) { 80 } else { 6 };
+        let most = if self.0.chance(slow) { 80 } else { 6 };
         self.0.dawdle(most).await;
         Ok(Reading { built, sight: Arc::new(Seen(seen)) })
-    }
-
-    async fn inspect(&self, _: &IndexName) -> Result<Vec<Diagnostic>> {
-        Ok(Vec::new())
     }
 }
 

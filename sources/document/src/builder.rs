@@ -27,6 +27,17 @@ pub trait DocumentBuilder: Send + Sync {
     /// The whole statement failed, and says nothing of any key.
     async fn build_many(&self, index: &IndexName, keys: &[RowKey]) -> Result<Reading>;
 
+    /// The same for keys that follow each other in the root's order, as a snapshot lists them: what a backfill reads.
+    ///
+    /// A source that reads a range of keys faster than single ones answers this in one statement over the range from the first
+    /// key to the last; what else is in the range is not asked for. By default [`build_many`](Self::build_many).
+    ///
+    /// # Errors
+    /// As `build_many`'s. After a `Query` error the same keys are asked for by `build_many`.
+    async fn build_page(&self, index: &IndexName, keys: &[RowKey]) -> Result<Reading> {
+        self.build_many(index, keys).await
+    }
+
     /// What keeps `index` from being built right now: rights, tables, columns, types. Empty: nothing.
     ///
     /// # Errors
