@@ -5,7 +5,7 @@ use std::sync::Arc;
 use millstream_core::{Result, SourceError};
 use millstream_model::{IndexName, RowKey, Text};
 use millstream_postgres::sqlx::{self, AssertSqlSafe, postgres::PgConnection};
-use millstream_postgres::{Snapshot, classify};
+use millstream_postgres::{Lease, Snapshot, classify};
 
 use super::PostgresDocuments;
 use super::plan::Queries;
@@ -20,6 +20,16 @@ pub(super) async fn build_many(documents: &PostgresDocuments, index: &IndexName,
     let plan = plan.queries()?;
     let mut lease = documents.lease().await?;
     let read = read(&documents.shared.node, plan, &mut lease, keys).await;
+    answer(documents, index, lease, read)
+}
+
+/// What a read answers, and what becomes of its connection.
+pub(super) fn answer(
+    documents: &PostgresDocuments,
+    index: &IndexName,
+    lease: Lease,
+    read: Result<(Vec<Built>, Snapshot)>,
+) -> Result<Reading> {
     match read {
         Ok((built, snapshot)) => {
             lease.keep();

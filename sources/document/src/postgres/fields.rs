@@ -5,24 +5,41 @@ use millstream_core::{Catalog, Result};
 use millstream_model::QualifiedTable;
 
 use super::concat::{Concat, json_name};
+use super::range::Range;
 use super::scope::Scope;
 use super::value::{Shown, geo_point, one_line};
 
 /// Turns a schema into SQL: gives out aliases, and looks names up in the catalog.
 pub(super) struct Planner<'a> {
     catalog: &'a Catalog,
-    scopes: usize,
+    aliases: usize,
+    /// Where one is set, whatever can be is joined to the rows of a whole range of roots.
+    pub range: Option<Range>,
 }
 
 impl<'a> Planner<'a> {
     pub fn new(catalog: &'a Catalog) -> Self {
-        Self { catalog, scopes: 0 }
+        Self { catalog, aliases: 0, range: None }
+    }
+
+    /// For a query over a range of roots.
+    pub fn over_range(catalog: &'a Catalog, range: Range) -> Self {
+        Self { range: Some(range), ..Self::new(catalog) }
+    }
+
+    pub fn catalog(&self) -> &'a Catalog {
+        self.catalog
+    }
+
+    /// A number that no alias has yet.
+    pub fn number(&mut self) -> usize {
+        self.aliases += 1;
+        self.aliases - 1
     }
 
     /// One more occurrence of a table.
     pub fn scope(&mut self, table: &'a QualifiedTable, at: &str) -> Result<Scope<'a>> {
-        let alias = format!("t{}", self.scopes);
-        self.scopes += 1;
+        let alias = format!("t{}", self.number());
         Scope::new(self.catalog, table, alias, at)
     }
 

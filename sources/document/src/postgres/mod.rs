@@ -1,19 +1,23 @@
 //! Documents from Postgres: each put together by the server, in one statement an index and batch.
 //!
-//! The way of a schema into SQL: `root` writes the query that builds; `fields` an object's inside, with `value` for one value,
+//! The way of a schema into SQL: `root` writes the query that builds by keys and `range` that over a range of them, where `group`
+//! gathers other tables' rows once for all roots; `fields` an object's inside, with `value` for one value,
 //! `relation` and `aggregate` for other tables' rows, `path` for the way there, `scope` for one table in a query. `walk` writes the
-//! queries that lead from a changed row up to the documents. `plan` keeps both for an index, `plans` those of all; `build` and `resolve` run them;
+//! queries that lead from a changed row up to the documents. `plan` keeps both for an index, `plans` those of all; `build`, `page` and `resolve` run them;
 //! `sight` says what they could see; `inspect` what keeps them from running.
 
 mod aggregate;
 mod build;
 mod concat;
 mod fields;
+mod group;
 mod inspect;
 pub mod micro;
+mod page;
 mod path;
 mod plan;
 mod plans;
+mod range;
 mod relation;
 mod resolve;
 mod root;
@@ -80,6 +84,15 @@ impl PostgresDocuments {
         Ok(self.plan(index).await?.queries()?.build.to_string())
     }
 
+    /// The query that builds a page of documents of `index`: all within a range of keys. Its parameters are the texts of the first
+    /// key, in the primary key's order, and of the last. `None`: there is none, and a page is built by its keys.
+    ///
+    /// # Errors
+    /// When the source can't be asked or the schema does not fit it.
+    pub async fn page_sql(&self, index: &IndexName) -> Result<Option<String>> {
+        Ok(self.plan(index).await?.queries()?.range.as_ref().map(|range| range.sql.to_string()))
+    }
+
     fn index(&self, index: &IndexName) -> Result<&IndexSpec> {
         let unknown = || SourceError::setup(format!("there is no such index (index={index})"));
         self.shared.spec.index(index).ok_or_else(unknown)
@@ -125,6 +138,10 @@ impl DocumentBuilder for PostgresDocuments {
 
     async fn build_many(&self, index: &IndexName, keys: &[RowKey]) -> Result<Reading> {
         build::build_many(self, index, keys).await
+    }
+
+    async fn build_page(&self, index: &IndexName, keys: &[RowKey]) -> Result<Reading> {
+        page::build_page(self, index, keys).await
     }
 
     async fn key_from_id(&self, index: &IndexName, id: &str) -> Result<RowKey> {

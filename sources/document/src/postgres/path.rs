@@ -40,7 +40,7 @@ impl Reached<'_> {
     /// `from … where …`, once the far row's columns have all been asked for.
     pub fn from(&self) -> String {
         let (last, inner) = self.ties.split_last().expect("a path has its far table");
-        let far = self.far.from();
+        let far = format!("{}{}", self.far.from(), self.far.tail());
         let Some((first, rest)) = self.between.split_first() else {
             return format!("from {far} where {last}");
         };
@@ -56,25 +56,35 @@ impl Reached<'_> {
 
     /// True when at most one row can be found, by its key.
     pub fn is_single(&self, path: &Path) -> bool {
-        let key = &self.far.info().primary_key;
-        let found = |column: &Text| path.join.iter().any(|pair| pair.right == *column);
-        self.between.is_empty() && !key.is_empty() && key.iter().all(found)
+        self.between.is_empty() && ties_key(&self.far, path)
     }
 
     /// What the far rows are ordered by: the author's columns, then the far key.
     pub fn order(&mut self, order_by: &[Order]) -> Result<Vec<Term>> {
-        let mut terms = Vec::new();
-        for order in order_by {
-            let column = self.far.column(&order.column)?;
-            terms.push(Term { sql: column.sql, descending: order.descending });
-        }
-        for name in &self.far.info().primary_key {
-            if !order_by.iter().any(|order| order.column == *name) {
-                terms.push(Term { sql: self.far.column(name)?.sql, descending: false });
-            }
-        }
-        Ok(terms)
+        order(&mut self.far, order_by)
     }
+}
+
+/// What rows are ordered by: the author's columns, then their key.
+pub(super) fn order(far: &mut Scope<'_>, order_by: &[Order]) -> Result<Vec<Term>> {
+    let mut terms = Vec::new();
+    for order in order_by {
+        let column = far.column(&order.column)?;
+        terms.push(Term { sql: column.sql, descending: order.descending });
+    }
+    for name in &far.info().primary_key {
+        if !order_by.iter().any(|order| order.column == *name) {
+            terms.push(Term { sql: far.column(name)?.sql, descending: false });
+        }
+    }
+    Ok(terms)
+}
+
+/// True when the path's pairs tie the far table's whole key.
+pub(super) fn ties_key(far: &Scope<'_>, path: &Path) -> bool {
+    let key = &far.info().primary_key;
+    let found = |column: &Text| path.join.iter().any(|pair| pair.right == *column);
+    !key.is_empty() && key.iter().all(found)
 }
 
 /// One expression to order by.

@@ -6,6 +6,7 @@ use millstream_core::{Catalog, Diagnostic, IndexSpec, Result, SourceError, Sourc
 use millstream_model::RowKey;
 use tokio::sync::OnceCell;
 
+use super::range::{RangeQuery, range_query};
 use super::root::{RootKey, build_query};
 use super::walk::Walks;
 
@@ -22,6 +23,8 @@ pub(super) struct IndexPlan {
 pub(super) struct Queries {
     pub key: RootKey,
     pub build: Arc<str>,
+    /// `None`: a page is built by its keys.
+    pub range: Option<RangeQuery>,
     pub walks: Walks,
 }
 
@@ -62,8 +65,9 @@ impl Queries {
     fn new(spec: &IndexSpec, catalog: &Catalog) -> Result<Self> {
         let key = RootKey::of(&spec.schema, catalog)?;
         let build = build_query(&spec.schema, catalog, &key)?.into();
+        let range = range_query(&spec.schema, catalog, &key)?;
         let walks = Walks::new(spec, catalog, &key)?;
-        Ok(Self { key, build, walks })
+        Ok(Self { key, build, range, walks })
     }
 
     /// Keys by column: what the build query takes.

@@ -6,7 +6,7 @@ use millstream_postgres::quote;
 
 use super::concat::Concat;
 use super::fields::{Planner, null_members};
-use super::path::{Reached, Term, limit, order_by, output_text};
+use super::path::{Reached, Term, limit, order, order_by, output_text, ties_key};
 use super::scope::Scope;
 
 impl<'a> Planner<'a> {
@@ -16,9 +16,9 @@ impl<'a> Planner<'a> {
             (Cardinality::HasMany, None) => (self.array(row, relation, at)?, "[]"),
             (Cardinality::HasMany, Some(column)) => (self.keyed(row, relation, column, at)?, "{}"),
             _ => {
-                let mut reached = self.reach(row, &relation.path, at)?;
-                let object = self.object(&mut reached.far, &relation.fields, &format!("{at}.fields"))?;
-                (first(reached, relation, &object)?, "null")
+                let at = format!("{at}.fields");
+                let show = |planner: &mut Self, far: &mut Scope<'a>| planner.object(far, &relation.fields, &at);
+                (self.one(row, relation, &at, show)?, "null")
             }
         };
         Ok(when(row, relation, &found, none))
@@ -26,15 +26,89 @@ impl<'a> Planner<'a> {
 
     /// The members of a related row, to stand among those of `row`; never NULL.
     pub fn inline(&mut self, row: &mut Scope<'a>, relation: &'a Relation, at: &str) -> Result<String> {
-        let mut reached = self.reach(row, &relation.path, at)?;
-        let mut text = Concat::default();
-        self.members(&mut reached.far, &relation.fields, &format!("{at}.fields"), &mut text)?;
-        let found = first(reached, relation, &text.into_sql())?;
+        let at = format!("{at}.fields");
+        let show = |planner: &mut Self, far: &mut Scope<'a>| {
+            let mut text = Concat::default();
+            planner.members(far, &relation.fields, &at, &mut text)?;
+            Ok(text.into_sql())
+        };
+        let found = self.one(row, relation, &at, show)?;
         Ok(when(row, relation, &found, &null_members(&relation.fields)))
     }
 
-    fn array(&mut self, row: &mut Scope<'a>, relation: &'a Relation, at: &str) -> Result<String> {
+    /// What `show` makes of the first far row, or NULL of none.
+    fn one(
+        &mut self,
+        row: &mut Scope<'a>,
+        relation: &'a Relation,
+        at: &str,
+        show: impl Fn(&mut Self, &mut Scope<'a>) -> Result<String>,
+    ) -> Result<String> {
+        // What the author's `when` leaves out is not looked up.
+        if row.is_joinable()
+            && relation.when.is_none()
+            && relation.path.through.is_empty()
+            && let Some(found) = self.joined(row, relation, at, &show)?
+        {
+            return Ok(found);
+        }
         let mut reached = self.reach(row, &relation.path, at)?;
+        let text = show(self, &mut reached.far)?;
+        first(reached, relation, &text)
+    }
+
+    /// The same of a row that is joined to `row`; `None` where only its text gives it an order.
+    fn joined(
+        &mut self,
+        row: &mut Scope<'a>,
+        relation: &'a Relation,
+        at: &str,
+        show: &impl Fn(&mut Self, &mut Scope<'a>) -> Result<String>,
+    ) -> Result<Option<String>> {
+        let path = &relation.path;
+        let mut far = self.scope(&path.table, at)?;
+        far.filter(path.filter.as_ref());
+        let mut terms = relation.order_by.iter().map(|order| (&order.column, order.descending)).collect::<Vec<_>>();
+        let key = far.info().primary_key.iter().filter(|name| !terms.iter().any(|(known, _)| known == name));
+        let key = key.map(|name| (name, false)).collect::<Vec<_>>();
+        terms.extend(key);
+        if terms.is_empty() {
+            return Ok(None);
+        }
+        let order = if ties_key(&far, path) {
+            String::new()
+        } else {
+            let terms = terms.iter().map(|(name, descending)| Term { sql: far.own(name), descending: *descending });
+            format!(" {}", order_by(&terms.collect::<Vec<_>>(), ""))
+        };
+        let mut ties = Vec::new();
+        let mut is_there = String::new();
+        for pair in &path.join {
+            is_there = far.column(&pair.right)?.sql;
+            ties.push(format!("{} = {}", far.own(&pair.right), row.column(&pair.left)?.sql));
+        }
+        far.make_joinable();
+        let text = show(self, &mut far)?;
+        let lateral = far.lateral(&ties, &format!("{order} limit 1"));
+        row.join(&format!(" left join lateral {lateral} on true{}", far.tail()));
+        // It was found by an equality: NULL only where there is no row.
+        Ok(Some(format!("case when {is_there} is not null then {text} end")))
+    }
+
+    fn array(&mut self, row: &mut Scope<'a>, relation: &'a Relation, at: &str) -> Result<String> {
+        if relation.limit.is_none()
+            && let Some(number) = self.group(row, &relation.path, at)?
+        {
+            let group = &mut row.groups[number];
+            let object = self.object(group.far(), &relation.fields, &format!("{at}.fields"))?;
+            let terms = order(group.far(), &relation.order_by)?;
+            return Ok(group.output(format!("'[' || string_agg({object}, ',' {}) || ']'", order_by(&terms, &object))));
+        }
+        let mut reached = self.reach(row, &relation.path, at)?;
+        if self.range.is_some() && relation.limit.is_none() {
+            // Every row is shown: what it is joined to is looked up for none in vain.
+            reached.far.make_joinable();
+        }
         let object = self.object(&mut reached.far, &relation.fields, &format!("{at}.fields"))?;
         let terms = reached.order(&relation.order_by)?;
         Ok(array_of(&object, &terms, &reached.from(), relation.limit))

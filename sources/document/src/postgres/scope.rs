@@ -8,6 +8,8 @@ use millstream_core::{Catalog, ColumnInfo, Result, SourceError, TableInfo};
 use millstream_model::{QualifiedTable, Text};
 use millstream_postgres::quote;
 
+use super::group::{Group, Rows};
+
 /// A table in a `FROM`, under an alias of its own.
 pub(super) struct Scope<'a> {
     table: &'a QualifiedTable,
@@ -18,6 +20,14 @@ pub(super) struct Scope<'a> {
     columns: BTreeSet<Text>,
     fragments: Vec<&'a str>,
     filters: Vec<String>,
+    /// How its rows can be listed for a range of roots.
+    pub rows: Rows,
+    /// True where joins may follow it: every row of it is shown, and its `from` is followed by its [`tail`](Self::tail).
+    joinable: bool,
+    /// Single rows of other tables that it is joined to.
+    joins: String,
+    /// Grouped rows of other tables that it is joined to.
+    pub groups: Vec<Group<'a>>,
 }
 
 /// A column as an expression, and what the catalog knows of it.
@@ -33,11 +43,32 @@ impl<'a> Scope<'a> {
             SourceError::unknown_column(format!("there is no such table{at} (table={table})"))
         })?;
         let at = at.to_owned();
-        Ok(Self { table, info, at, alias, columns: BTreeSet::new(), fragments: Vec::new(), filters: Vec::new() })
+        Ok(Self {
+            table,
+            info,
+            at,
+            alias,
+            columns: BTreeSet::new(),
+            fragments: Vec::new(),
+            filters: Vec::new(),
+            rows: Rows::Unknown,
+            joinable: false,
+            joins: String::new(),
+            groups: Vec::new(),
+        })
     }
 
     pub fn info(&self) -> &'a TableInfo {
         self.info
+    }
+
+    pub fn table(&self) -> &'a QualifiedTable {
+        self.table
+    }
+
+    /// A column as the inside of the sub-select names it.
+    pub fn own(&self, name: &str) -> String {
+        format!("{}.{}", quote::ident(self.table.table()), quote::ident(name))
     }
 
     /// A column of this table.
@@ -70,21 +101,62 @@ impl<'a> Scope<'a> {
         self.filters.extend(sql.map(|sql| format!("{} is not true", bracket(&sql.0))));
     }
 
+    /// Only rows for which this holds: an expression over [`own`](Self::own) columns.
+    pub fn condition(&mut self, sql: String) {
+        self.filters.push(sql);
+    }
+
     /// The sub-select, once every column and fragment that the query uses has been asked for.
     pub fn from(&self) -> String {
+        if self.filters.is_empty() && self.fragments.is_empty() {
+            return format!("{} as {}", quote::table(self.table), self.alias);
+        }
+        format!("(select {} {}) as {}", self.list(), self.rows_from(), self.alias)
+    }
+
+    /// The sub-select of those rows that are tied to what stands before it; `end` closes it.
+    ///
+    /// With a fence (`offset 0`, or a limit) at its end the server looks rows up, however many it thinks that there are.
+    pub fn lateral(&self, ties: &[String], end: &str) -> String {
+        let holds = self.filters.iter().chain(ties).map(String::as_str).collect::<Vec<_>>().join(" and ");
+        let (table, own) = (quote::table(self.table), quote::ident(self.table.table()));
+        format!("(select {} from {table} as {own} where {holds}{end}) as {}", self.list(), self.alias)
+    }
+
+    /// `from … where …` as the inside of the sub-select has it.
+    pub fn rows_from(&self) -> String {
         let own = quote::ident(self.table.table());
-        let columns = self.columns.iter().map(|column| format!("{own}.{}", quote::ident(column)));
+        let filter =
+            if self.filters.is_empty() { String::new() } else { format!(" where {}", self.filters.join(" and ")) };
+        format!("from {} as {own}{filter}", quote::table(self.table))
+    }
+
+    /// Lets joins follow.
+    pub fn make_joinable(&mut self) {
+        self.joinable = true;
+    }
+
+    pub fn is_joinable(&self) -> bool {
+        self.joinable
+    }
+
+    /// Joins single rows of another table.
+    pub fn join(&mut self, join: &str) {
+        self.joins.push_str(join);
+    }
+
+    /// What it is joined to, once all has been asked for.
+    pub fn tail(&self) -> String {
+        let groups = self.groups.iter().map(Group::join).collect::<String>();
+        format!("{}{groups}", self.joins)
+    }
+
+    fn list(&self) -> String {
+        let columns = self.columns.iter().map(|column| self.own(column));
         let fragments = self.fragments.iter().enumerate();
         let fragments =
             fragments.map(|(at, sql)| format!("{} as {}", bracket(sql), quote::ident(&self.fragment_name(at))));
-        let list = columns.chain(fragments).collect::<Vec<_>>().join(", ");
-        let table = quote::table(self.table);
-        if self.filters.is_empty() && self.fragments.is_empty() {
-            return format!("{table} as {}", self.alias);
-        }
-        let filter =
-            if self.filters.is_empty() { String::new() } else { format!(" where {}", self.filters.join(" and ")) };
-        format!("(select {list} from {table} as {own}{filter}) as {}", self.alias)
+        columns.chain(fragments).collect::<Vec<_>>().join(", ")
     }
 
     /// A name that no column of the table has.

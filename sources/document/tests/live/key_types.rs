@@ -1,5 +1,6 @@
 //! Keys of many types, over a real Postgres: text in, document out, under one spelling.
 
+use millstream_core::schema::AggregateFunction;
 use millstream_document::{Built, DocumentBuilder, PostgresDocuments};
 use millstream_model::{ChangedRow, Fence, LinkValue, LinkValues, Operation, RowKey, Text};
 
@@ -136,4 +137,33 @@ async fn a_text_that_the_type_refuses_fails_by_itself() {
     let error = documents.build_many(&name(), &[key("id", "x"), key("id", "1")]).await.unwrap_err();
     assert_eq!(error.kind(), millstream_core::SourceErrorKind::Query, "{error}");
     assert_eq!(built(&documents, &[key("id", "1")]).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_page_gives_its_keys_and_no_others_whatever_came_or_went_since() {
+    let cluster = Cluster::start();
+    cluster
+        .execute(
+            "create table parts (name text, number numeric(6,2), note text, primary key (name, number)); \
+             create table uses (id int primary key, name text, number numeric(6,2), amount int); \
+             insert into parts select chr(97 + n / 10), n, 'note ' || n from generate_series(0, 59) n; \
+             insert into uses select n, chr(97 + n % 60 / 10), n % 60, n from generate_series(0, 299) n",
+        )
+        .await;
+    let fields = vec![
+        column("note"),
+        has_many("uses", path("uses", &[("name", "name"), ("number", "number")]), vec![column("amount")]),
+        over("total", AggregateFunction::Sum(of("amount")), path("uses", &[("name", "name"), ("number", "number")])),
+    ];
+    let documents = documents(&cluster, index("parts", fields));
+    assert!(documents.page_sql(&name()).await.unwrap().is_some());
+    let part =
+        |n: i32| keys(&[("name", &char::from(b'a' + (n / 10) as u8).to_string()), ("number", &format!("{n}.00"))]);
+    let page: Vec<RowKey> = (7..43).map(part).collect();
+    cluster.execute("delete from parts where number in (7, 20, 42); insert into parts values ('b', 12.5, 'new')").await;
+    let by_page = documents.build_page(&name(), &page).await.unwrap().built;
+    assert_eq!(by_page, built(&documents, &page).await);
+    assert_eq!(by_page.iter().filter(|built| matches!(built, Built::Absent)).count(), 3);
+    let nothing = documents.build_page(&name(), &[]).await.unwrap();
+    assert!(nothing.built.is_empty());
 }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_core::SourceSpec;
 use millstream_core::schema::*;
-use millstream_document::{Built, DocumentBuilder, PostgresDocuments};
+use millstream_document::{Built, PostgresDocuments};
 use millstream_model::{ChangedRow, Fence, KeyColumns, LinkValue, LinkValues, Operation, RowKey, Text};
 
 use crate::cluster::Cluster;
 use crate::schema::*;
-use crate::shop::{TABLES, documents, index as name, key, touches};
+use crate::shop::{TABLES, built, documents, index as name, key, touches};
 
 /// Users of a company, with a boss and a team, orders with items and what was bought, tags: three levels, two ways to some.
 fn users() -> IndexSchema {
@@ -156,9 +156,12 @@ fn told(name: &str, before: Option<Told>, after: Option<Told>) -> Option<Changed
 }
 
 async fn all(documents: &PostgresDocuments) -> BTreeMap<String, Built> {
+    assert!(
+        documents.page_sql(&name()).await.unwrap().is_some_and(|sql| sql.contains("group by")),
+        "nothing is grouped"
+    );
     let keys: Vec<RowKey> = (0..8).map(|id| key("id", &id.to_string())).collect();
-    let reading = documents.build_many(&name(), &keys).await.unwrap();
-    keys.iter().map(RowKey::to_id).zip(reading.built).collect()
+    keys.iter().map(RowKey::to_id).zip(built(documents, &keys).await).collect()
 }
 
 #[tokio::test]

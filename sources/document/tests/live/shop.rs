@@ -49,10 +49,18 @@ pub fn keys(pairs: &[(&str, &str)]) -> RowKey {
     RowKey::new(columns, pairs.iter().map(|(_, value)| Text::from(*value)))
 }
 
+/// What is under these keys: as a page gives it, which is letter by letter what single keys give.
+pub async fn built(documents: &PostgresDocuments, keys: &[RowKey]) -> Vec<Built> {
+    let by_keys = documents.build_many(&index(), keys).await.unwrap().built;
+    let page = documents.build_page(&index(), keys).await.unwrap();
+    assert_eq!(page.built, by_keys);
+    by_keys
+}
+
 /// The document of one root key, which must be there.
 pub async fn document(documents: &PostgresDocuments, key: RowKey) -> String {
-    let mut reading = documents.build_many(&index(), &[key]).await.unwrap();
-    match reading.built.remove(0) {
+    let mut built = built(documents, &[key]).await;
+    match built.remove(0) {
         Built::Document(text) => {
             let _: serde_json::Value = serde_json::from_str(&text).unwrap();
             assert!(!text.contains(['\n', '\r']), "{text}");
