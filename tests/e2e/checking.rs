@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use millstream_tests::wait::until;
-use millstream_tests::{Cluster, Fold, Folder, Stage, host_bin};
+use millstream_tests::{Cluster, Fold, Folder, Json, Stage, host_bin};
 
 use crate::words::{family, notes, notes_on};
 
@@ -275,7 +275,7 @@ async fn an_id_that_is_no_key_is_told_as_that() {
 #[tokio::test(flavor = "multi_thread")]
 async fn p17_a_reader_that_takes_no_more_does_not_keep_the_host_from_ending() {
     let mut stage = notes("stalled_reader").await;
-    stage.run("insert into notes select n, repeat('x', 1000) from generate_series(1, 1000) n").await;
+    stage.run("insert into notes select n, repeat('x', 1000) from generate_series(1, 20000) n").await;
     stage.config.sink("out", "{ jsonl: { path: \"-\" } }").engine("drain_deadline", "200ms");
     let folder = Folder::new();
     let pipe = folder.path().join("pipe");
@@ -288,7 +288,9 @@ async fn p17_a_reader_that_takes_no_more_does_not_keep_the_host_from_ending() {
         command.arg("-c").arg(script).arg(host_bin()).arg(config).arg(&pipe);
         command
     });
-    stage.host().until_log("filling begins").await;
+    // Everything waits for the one write that nobody takes.
+    let limited = |status: &Json| status.get("limiting_stage").and_then(Json::as_text) == Some("sink out");
+    stage.host().until_status(Duration::from_secs(60), "the sink to hold up all else", limited).await;
     stage.host().signal(nix::sys::signal::Signal::SIGTERM);
     let (code, log) = stage.ended().await;
     assert!(code == Some(1) && log.contains("blocked"), "{code:?}\n{log}");
