@@ -1,8 +1,7 @@
-use std::collections::BTreeSet;
-
 use millstream_core::Remedy;
 use millstream_model::{QualifiedTable, Text};
 
+use super::column_lists::{member, price};
 use super::{Facts, Manage, Needs, Publication, Relation, TableNeeds};
 use crate::identity::named;
 use crate::quote;
@@ -27,11 +26,8 @@ pub struct Finding {
     pub advice: bool,
 }
 
-/// The first major with column lists.
-const COLUMN_LISTS_SINCE: u32 = 150_000;
-
 impl Finding {
-    fn of(code: &'static str, table: Option<&QualifiedTable>, reason: impl Into<String>) -> Self {
+    pub(super) fn of(code: &'static str, table: Option<&QualifiedTable>, reason: impl Into<String>) -> Self {
         let (table, reason, hint) = (table.cloned(), reason.into(), String::new());
         Self { code, table, reason, remedies: Vec::new(), hint, lacks_right: false, advice: false }
     }
@@ -189,7 +185,7 @@ fn why_unsupported(relation: &Relation) -> Option<&'static str> {
 }
 
 /// The columns whose old values the log must carry: the key, and the links that may move.
-fn old_columns(root: &Relation, need: &TableNeeds) -> Vec<Text> {
+pub(super) fn old_columns(root: &Relation, need: &TableNeeds) -> Vec<Text> {
     let key = &root.identity.key;
     key.iter().chain(need.old_links.iter().filter(|link| !key.contains(link))).cloned().collect()
 }
@@ -327,30 +323,6 @@ fn table_membership(
         }
     }
     found
-}
-
-/// A table as it is added to the publication: with the columns that are read of it, where lists are wanted and possible.
-fn member(facts: &Facts, need: &TableNeeds, manage: Manage) -> String {
-    let name = quote::table(&need.table);
-    let root = facts.root(&need.table).filter(|root| root.holds_rows());
-    let possible = manage.column_lists && facts.server.version >= COLUMN_LISTS_SINCE;
-    let Some(root) = root.filter(|_| possible) else { return name };
-    let Some(identity) = root.identity.columns_once_mended(&old_columns(root, need)) else { return name };
-    let wanted: BTreeSet<&Text> = root.identity.key.iter().chain(&need.links).chain(&identity).collect();
-    let list: Vec<String> =
-        root.names.iter().filter(|name| wanted.contains(name)).map(|name| quote::ident(name)).collect();
-    format!("{name} ({})", list.join(", "))
-}
-
-/// What a column list costs, said whether or not it has come to that.
-fn price(leaf: &Relation, columns: &[Text]) -> Finding {
-    let reason = format!(
-        "the publication tells only the columns {} (table={}): with another replica identity the server would refuse the \
-         application's updates and deletes",
-        columns.join(", "),
-        leaf.relation
-    );
-    Finding { advice: true, ..Finding::of("column-list", Some(&leaf.table), reason) }
 }
 
 /// Leaves that the decoder may still take for tables of their own, until the publication lists them.

@@ -1,6 +1,7 @@
 //! Brings publication, identities and indexes in line with a spec: reads [`facts`], holds them against what the spec needs
 //! ([`needs`]), and runs what may be run.
 
+mod column_lists;
 mod ensure;
 mod facts;
 mod findings;
