@@ -117,6 +117,6 @@ pub(super) fn range_query(schema: &IndexSchema, catalog: &Catalog, key: &RootKey
 /// True for a table that is named as this crate names its aliases: a letter and a number.
 fn is_like_an_alias(table: &QualifiedTable) -> bool {
     let name = table.table();
-    name.strip_prefix(['t', 'd', 'j', 's', 'r'])
-        .is_some_and(|number| number.bytes().all(|letter| letter.is_ascii_digit()))
+    name.strip_prefix(['t', 'd', 'j'])
+        .is_some_and(|number| !number.is_empty() && number.bytes().all(|letter| letter.is_ascii_digit()))
 }

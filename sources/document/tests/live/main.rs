@@ -8,6 +8,7 @@ mod cluster;
 mod grammar;
 mod inspecting;
 mod key_types;
+mod pages;
 mod random;
 mod schema;
 mod shop;
