@@ -105,13 +105,7 @@ impl Slot {
     pub fn held(&self) -> Option<SourceError> {
         let pid = self.active_pid?;
         let holder = self.holder.as_deref().unwrap_or("unknown");
-        Some(
-            SourceError::held(format!(
-                "the replication slot is held by another process (slot={}, pid={pid}, application={holder})",
-                self.name
-            ))
-            .with_remedy("stop that process, or give this engine a slot of its own"),
-        )
+        Some(taken("held by", &self.name, &format!("pid={pid}, application={holder}")))
     }
 
     /// Makes it. Waits until every transaction that is open now has ended.
@@ -148,6 +142,12 @@ impl Slot {
             .map_err(|error| classify(&format!("can't drop the replication slot (slot={name})"), error))?;
         Ok(())
     }
+}
+
+/// The error of a slot that another process has, or is about to have: `how` it has it, and who it is.
+pub fn taken(how: &str, slot: &str, holder: &str) -> SourceError {
+    SourceError::held(format!("the replication slot is {how} another process (slot={slot}, {holder})"))
+        .with_remedy("stop that process, or give this engine a slot of its own")
 }
 
 /// True for a name that the server accepts: small letters, digits and underscores, at most 63.

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use millstream_core::{Result, SourceError, SourceErrorKind};
 use millstream_postgres::quote;
-use millstream_postgres::slot::Slot;
-use millstream_postgres::sqlx::{self, AssertSqlSafe};
+use millstream_postgres::slot::{self, Slot};
 use tokio::time::Instant;
 
 use super::PostgresCapture;
@@ -26,9 +25,17 @@ const NEVER_ENDED: &str =
 const AS_IT_IS: &str = "case when current_setting('server_encoding') = 'SQL_ASCII' \
                         then set_config('client_encoding', 'SQL_ASCII', false) end";
 
-/// The lock's number, an expression: one for each slot's name.
-fn lock(slot: &str) -> String {
-    format!("hashtextextended({}, 0)", quote::literal(&format!("millstream slot {slot}")))
+/// Tries the lock, one for each slot's name, and tells who has it.
+fn try_lock(slot: &str) -> String {
+    let lock = format!("hashtextextended({}, 0)", quote::literal(&format!("millstream slot {slot}")));
+    format!(
+        "select pg_try_advisory_lock({lock}), {NEVER_ENDED}, {AS_IT_IS}, \
+         (select format('pid=%s, application=%s', l.pid, coalesce(a.application_name, 'unknown')) \
+          from pg_locks l left join pg_stat_activity a on a.pid = l.pid \
+          where l.locktype = 'advisory' and l.granted and l.objsubid = 1 \
+          and l.database = (select oid from pg_database where datname = current_database()) \
+          and (l.classid::int8 << 32) | l.objid::int8 = {lock})"
+    )
 }
 
 impl PostgresCapture {
@@ -79,10 +86,14 @@ impl PostgresCapture {
     pub(super) async fn session(&self) -> Result<Session> {
         let session = Session::connect(self.connections.settings()).await;
         let mut session = session.map_err(|error| self.connections.judge(error))?;
-        let take = format!("select pg_try_advisory_lock({}), {NEVER_ENDED}, {AS_IT_IS}", lock(&self.settings.slot));
-        let taken = session.query(&take).await?;
-        let is_ours = taken.first().and_then(|row| row.first()).is_some_and(|value| value.as_deref() == Some(b"t"));
-        if is_ours { Ok(session) } else { Err(self.turn_held().await?) }
+        let slot = &self.settings.slot;
+        let row = session.query(&try_lock(slot)).await?.into_iter().next().unwrap_or_default();
+        if row.first().is_some_and(|locked| locked.as_deref() == Some(b"t")) {
+            return Ok(session);
+        }
+        let holder = row.into_iter().last().flatten();
+        let holder = holder.map(|text| String::from_utf8_lossy(&text).into_owned());
+        Err(slot::taken("about to be used by", slot, holder.as_deref().unwrap_or("pid=unknown, application=unknown")))
     }
 
     /// The error that names who has the slot, if somebody has.
@@ -91,28 +102,5 @@ impl PostgresCapture {
         let slot = Slot::read(&mut lease, &self.settings.slot).await?;
         lease.keep();
         Ok(slot.and_then(|slot| slot.held()))
-    }
-
-    /// The error that names who has the turn.
-    async fn turn_held(&self) -> Result<SourceError> {
-        let mut lease = self.connections.get().await.map_err(|error| self.connections.judge(error))?;
-        let query = format!(
-            "select l.pid, a.application_name from pg_locks l left join pg_stat_activity a on a.pid = l.pid \
-             where l.locktype = 'advisory' and l.granted and l.objsubid = 1 \
-             and l.database = (select oid from pg_database where datname = current_database()) \
-             and (l.classid::int8 << 32) | l.objid::int8 = {}",
-            lock(&self.settings.slot)
-        );
-        let holder: Result<Option<(i32, Option<String>)>, _> =
-            sqlx::query_as(AssertSqlSafe(query)).fetch_optional(&mut *lease).await;
-        lease.keep();
-        let (slot, holder) = (&self.settings.slot, holder.ok().flatten());
-        let (pid, name) = holder.map_or(("unknown".to_owned(), None), |(pid, name)| (pid.to_string(), name));
-        let name = name.unwrap_or_else(|| "unknown".to_owned());
-        let remedy = "stop that process, or give this engine a slot of its own";
-        Ok(SourceError::held(format!(
-            "the replication slot is about to be used by another process (slot={slot}, pid={pid}, application={name})"
-        ))
-        .with_remedy(remedy))
     }
 }
