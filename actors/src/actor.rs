@@ -2,7 +2,7 @@ use std::fmt;
 use std::future::Future;
 
 use millstream_core::{SourceError, SourceErrorKind};
-use millstream_sinks::{SinkError, SinkErrorKind};
+use millstream_sinks::SinkError;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -40,7 +40,7 @@ impl Failure {
     pub fn is_permanent(&self) -> bool {
         match self {
             Self::Source(error) => !matches!(error.kind(), SourceErrorKind::Connection | SourceErrorKind::Query),
-            Self::Sink { error, .. } => matches!(error.kind(), SinkErrorKind::TakenOver | SinkErrorKind::Gone),
+            Self::Sink { error, .. } => error.kind().is_permanent(),
             Self::TicketDropped(_) | Self::Panicked(_) | Self::EndedEarly(_) => false,
         }
     }

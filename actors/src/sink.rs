@@ -6,7 +6,7 @@ use foldhash::fast::FixedState;
 use indexmap::IndexMap;
 use millstream_model::{Body, Document, Generation, IndexMapping, IndexName, RowKey, Version};
 use millstream_sinks::{
-    DeadLetter, DeadLetterState, Outcome, Refill, Result as SinkResult, Sink, SinkError, SinkErrorKind, WriteBatch,
+    DeadLetter, DeadLetterState, Outcome, Refill, Result as SinkResult, Sink, SinkError, WriteBatch,
 };
 use smallvec::SmallVec;
 use tokio::sync::oneshot;
@@ -421,7 +421,7 @@ impl SinkActor {
     fn failed(&mut self, error: SinkError) -> Result<(), Failure> {
         self.meters.error("sink", error.kind().as_str());
         self.board.set_error(format_args!("sink {}: {error}", self.name));
-        if matches!(error.kind(), SinkErrorKind::Broken | SinkErrorKind::Gone | SinkErrorKind::TakenOver) {
+        if error.kind().ends_the_run() {
             forget(std::mem::take(&mut self.backlog).into_values().collect());
             return Err(Failure::Sink { name: self.name.to_string(), error });
         }

@@ -154,7 +154,7 @@ async fn prepare_sinks(parts: &Parts, mappings: &[IndexMapping]) -> Result<(), S
         let mut waits = Waits::new(&parts.settings, parts.seed.wrapping_add(number as u64));
         while let Err(error) = part.sink.prepare(mappings).await {
             let name = part.name.to_string();
-            if matches!(error.kind(), SinkErrorKind::TakenOver | SinkErrorKind::Broken | SinkErrorKind::Gone) {
+            if error.kind().ends_the_run() {
                 return Err(StartError::Sink { name, error });
             }
             tracing::warn!(sink = name, %error, "the sink can't be prepared; trying again");
@@ -208,28 +208,26 @@ pub(crate) async fn outlook(parts: &Parts, progress: &[SinkProgress]) -> Result<
         .filter(filled)
         .filter_map(|sink| Some((sink.name.as_str(), sink.progress.source.as_ref()?)))
         .collect();
-    let gap = |(_, saved): &(&str, &SourcePoint)| match identity.continuity(saved) {
-        Continuity::Gap(reason) => Some(reason),
-        Continuity::Continues => None,
-    };
+    let mut gaps = Vec::new();
+    for (name, saved) in &saved {
+        if let Continuity::Gap(reason) = identity.continuity(saved) {
+            gaps.push(((*name).to_owned(), reason));
+        }
+    }
     // Every sink's point is saved before the source is told: where one goes on, one that does not was not there.
-    let (behind, going_on): (Vec<_>, Vec<_>) = saved.iter().partition(|sink| gap(sink).is_some());
-    let behind: Vec<String> = match going_on.is_empty() {
-        true => Vec::new(),
-        false => behind.into_iter().map(|(name, _)| (*name).to_owned()).collect(),
-    };
-    let Some(reason) = saved.iter().find_map(gap).filter(|_| going_on.is_empty()) else {
+    let Some((_, reason)) = gaps.first().filter(|_| gaps.len() == saved.len()).cloned() else {
         // With every index waiting for its filling, what was begun goes on all the same: an uncovered table is no end.
         let is_known = |sink: &SinkProgress| sink.progress.source.is_some() && !sink.progress.indexes.is_empty();
         let goes_on = !saved.is_empty() || (identity.durable.is_some() && progress.iter().any(is_known));
         let mode = if goes_on { PrepareMode::Resume } else { PrepareMode::Create };
         let mode = if identity.lost.is_some() { PrepareMode::StartOver } else { mode };
+        let behind = gaps.into_iter().map(|(name, _)| name).collect();
         return Ok(Outlook { mode, gap: None, behind });
     };
     match parts.on_gap {
         OnGap::Stop => Err(SourceError::gap(reason)
             .with_remedy("set on_gap to backfill to fill every index again, or bring the expected source back")),
-        OnGap::Backfill => Ok(Outlook { mode: PrepareMode::StartOver, gap: Some(reason), behind }),
+        OnGap::Backfill => Ok(Outlook { mode: PrepareMode::StartOver, gap: Some(reason), behind: Vec::new() }),
     }
 }
 

@@ -23,6 +23,16 @@ pub enum SinkErrorKind {
 }
 
 impl SinkErrorKind {
+    /// True when the run can't go on: another begins, unless that [can't help](Self::is_permanent) either.
+    pub fn ends_the_run(self) -> bool {
+        self == Self::Broken || self.is_permanent()
+    }
+
+    /// True when no new run can help, and the engine stops.
+    pub fn is_permanent(self) -> bool {
+        matches!(self, Self::Gone | Self::TakenOver)
+    }
+
     /// The kind as metrics and logs spell it.
     pub fn as_str(self) -> &'static str {
         match self {
