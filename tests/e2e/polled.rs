@@ -2,20 +2,10 @@
 
 #![allow(clippy::unwrap_used)] // A test that meets the unexpected may panic.
 
-use millstream_tests::wait::until;
-use millstream_tests::{Fold, Folder, Host, Inbox, Random, differences, documents_path, free_port, host_bin};
+use millstream_tests::{Fold, Folder, Host, Inbox, Random, documents_path, free_port, host_bin};
 
 fn spawn(folder: &Folder) -> Host {
     Host::spawn(&folder.path().join("millstream.yaml"), &folder.path().join("host.log"), free_port())
-}
-
-async fn until_equal(folder: &Folder, shop: &Inbox, what: &str) {
-    let wanted = shop.documents();
-    until(format!("the documents to equal the files after {what}"), || async {
-        let found = Fold::read(&documents_path(folder.path())).documents("products");
-        differences("products", &wanted, &found).is_empty().then_some(())
-    })
-    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -28,7 +18,7 @@ async fn a_folder_of_files_that_is_corrected_while_the_host_is_killed_ends_equal
     let mut shop = Inbox::of(300);
     shop.write(&inbox, false);
     let mut host = spawn(&folder);
-    until_equal(&folder, &shop, "the filling").await;
+    shop.until_written(folder.path(), "the filling").await;
     for round in 0..24 {
         shop.change(&mut random);
         shop.write(&inbox, round % 2 == 0);
@@ -39,10 +29,10 @@ async fn a_folder_of_files_that_is_corrected_while_the_host_is_killed_ends_equal
             host = spawn(&folder);
         }
         if round % 4 == 3 {
-            until_equal(&folder, &shop, &format!("round {round}")).await;
+            shop.until_written(folder.path(), &format!("round {round}")).await;
         }
     }
-    until_equal(&folder, &shop, "the last change").await;
+    shop.until_written(folder.path(), "the last change").await;
     assert!(host.stop().await.success());
     // What was acked is told no more.
     let before = Fold::read(&documents_path(folder.path())).lines();
@@ -54,12 +44,10 @@ async fn a_folder_of_files_that_is_corrected_while_the_host_is_killed_ends_equal
     assert_eq!(Fold::read(&documents_path(folder.path())).lines(), before);
 }
 
-/// What the program says to arguments, by its exit code.
+/// What the program says to arguments, and its exit code.
 async fn ask(folder: &Folder, arguments: &[&str]) -> (Option<i32>, String) {
-    let mut command = tokio::process::Command::new(host_bin());
-    command.args(arguments).arg("--config").arg(folder.path().join("millstream.yaml"));
-    let output = command.output().await.unwrap();
-    (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    let (code, out, err) = millstream_tests::ask(&folder.path().join("millstream.yaml"), arguments).await;
+    (code, out + &err)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -76,7 +64,7 @@ async fn orders_to_a_polled_source_are_given_through_the_host() {
     let mut shop = Inbox::of(20);
     shop.write(&inbox, false);
     let host = spawn(&folder);
-    until_equal(&folder, &shop, "the filling").await;
+    shop.until_written(folder.path(), "the filling").await;
     let (code, said) = ask(&folder, &["source"]).await;
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("stream products: reconciled") && said.contains("cycle "), "{said}");
@@ -93,7 +81,7 @@ async fn orders_to_a_polled_source_are_given_through_the_host() {
     let release = ["source", "release_brake", "{\"streams\": [\"products\"]}"];
     assert_eq!(ask(&folder, &release).await.0, Some(0));
     assert_eq!(ask(&folder, &["source", "trigger"]).await.0, Some(0));
-    until_equal(&folder, &shop, "the brake was released").await;
+    shop.until_written(folder.path(), "the brake was released").await;
     // Given again, it is not done again: the source stays as it is.
     assert_eq!(ask(&folder, &["source", "resume"]).await.0, Some(0));
     assert_eq!(ask(&folder, &["source", "pause", "--id", "one"]).await.0, Some(0));

@@ -3,9 +3,7 @@
 #![allow(clippy::unwrap_used)] // A test that meets the unexpected may panic.
 
 use millstream_tests::wait::until;
-use millstream_tests::{
-    Cluster, Connection, Fold, Folder, Host, Random, differences, documents_path, free_port, oracle,
-};
+use millstream_tests::{Cluster, Connection, Folder, Host, Random, free_port, oracle, until_documents};
 
 const TABLES: &str = "
 create table products (id bigint primary key, name text, price numeric, at timestamptz not null default clock_timestamp(), gone timestamptz);
@@ -80,12 +78,7 @@ async fn change(source: &mut Connection, random: &mut Random) {
 }
 
 async fn until_equal(folder: &Folder, source: &mut Connection, what: &str) {
-    let wanted = oracle(source, ORACLE).await;
-    until(format!("the documents to equal the tables after {what}"), || async {
-        let found = Fold::read(&documents_path(folder.path())).documents("products");
-        differences("products", &wanted, &found).is_empty().then_some(())
-    })
-    .await;
+    until_documents(folder.path(), "products", &oracle(source, ORACLE).await, what).await;
 }
 
 fn spawn(folder: &Folder, port: u16) -> Host {

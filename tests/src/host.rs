@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use crate::cluster::tail;
 use crate::http;
 use crate::json::Json;
-use crate::wait::{until, until_within};
+use crate::wait::{PATIENCE, until, until_within};
 
 /// The program: `MILLSTREAM_HOST_BIN`, else the one that was built beside this test. It is built if it is not there.
 ///
@@ -36,6 +36,19 @@ pub fn host_bin() -> PathBuf {
             path
         })
         .clone()
+}
+
+/// Runs the program over a configuration to its end: its code, standard output and standard error.
+///
+/// # Panics
+/// When it can't be run or does not end by itself within a minute.
+pub async fn ask(config: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = tokio::process::Command::new(host_bin());
+    command.args(arguments).arg("--config").arg(config).kill_on_drop(true);
+    let ended = tokio::time::timeout(PATIENCE, command.output()).await;
+    let output = ended.expect("the program ends by itself").expect("the program can be run");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the program writes text");
+    (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
 fn build(profile: &Path) {

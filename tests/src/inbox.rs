@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-use crate::{Documents, Json, Random};
+use crate::{Documents, Json, Random, until_documents};
 
 const HEAD: &str = "name: shop
 source:
@@ -104,5 +104,10 @@ impl Inbox {
             (id.to_string(), Json::parse(&text).expect("it was written as JSON"))
         };
         self.products.iter().map(document).collect()
+    }
+
+    /// Waits until what a host wrote in this folder equals the files.
+    pub async fn until_written(&self, folder: &Path, what: &str) {
+        until_documents(folder, "products", &self.documents(), what).await;
     }
 }

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::config::documents_path;
 use crate::database::Connection;
 use crate::json::Json;
+use crate::wait::until;
 
 /// Documents by id.
 pub type Documents = BTreeMap<String, Json>;
@@ -102,6 +104,15 @@ pub async fn oracle(connection: &mut Connection, sql: &str) -> Documents {
         assert!(documents.insert(id.clone(), json).is_none(), "an oracle gave an id twice (id={id})");
     }
     documents
+}
+
+/// Waits until the documents of an index that a host wrote in this folder are these.
+pub async fn until_documents(folder: &Path, index: &str, wanted: &Documents, what: &str) {
+    until(format!("the documents of {index} to be right after {what}"), || async {
+        let found = Fold::read(&documents_path(folder)).documents(index);
+        differences(index, wanted, &found).is_empty().then_some(())
+    })
+    .await;
 }
 
 /// The first ten differences, readable; empty when there are none.

@@ -11,7 +11,7 @@ use crate::config::{HostConfig, dead_letters_path, documents_path};
 use crate::database::{Connection, Database};
 use crate::embedded::Embedded;
 use crate::folder::Folder;
-use crate::host::{Host, host_bin, index_state};
+use crate::host::{Host, index_state};
 use crate::json::Json;
 use crate::oracle::{Documents, Fold, assert_same, differences, oracle};
 use crate::recorder::Recorder;
@@ -188,12 +188,7 @@ impl Stage {
     pub async fn ask(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
         let port = self.runner.as_ref().map_or_else(free_port, Runner::port);
         let config = self.config.write(&self.folder, port);
-        let mut command = tokio::process::Command::new(host_bin());
-        command.args(arguments).arg("--config").arg(config).kill_on_drop(true);
-        let ended = tokio::time::timeout(PATIENCE, command.output()).await;
-        let output = ended.expect("the program ends by itself").expect("the program can be run");
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the program writes text");
-        (output.status.code(), text(output.stdout), text(output.stderr))
+        crate::host::ask(&config, arguments).await
     }
 
     /// Starts a host made by the caller from the path of the configuration.

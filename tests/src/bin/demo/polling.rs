@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use millstream_tests::wait::until;
-use millstream_tests::{Fold, Folder, Host, Inbox, Random, differences, documents_path, free_port, host_bin};
+use millstream_tests::{Folder, Host, Inbox, Random, documents_path, free_port, host_bin};
 use tokio::time::{Instant, sleep};
 
 use crate::tail::{Tail, short};
@@ -26,7 +26,7 @@ pub async fn show(end: Option<Instant>) {
     println!("Running millstream over it, with this configuration ({}):\n", config.display());
     println!("{}", Inbox::config("200ms", &served));
     let mut host = Host::spawn(&config, &folder.path().join("host.log"), http);
-    until_equal(folder.path(), &files).await;
+    files.until_written(folder.path(), "the last change").await;
     println!("Every product is a document, its reviews inside.");
     let mut tail = Tail::at_end(documents_path(folder.path()));
 
@@ -40,12 +40,12 @@ pub async fn show(end: Option<Instant>) {
     println!("\n--- half of the products gone at once: more than the brake lets pass");
     files.products.retain(|id, _| *id <= 150);
     files.write(&inbox, false);
-    until("the brake", || async { ask(&config, &["source"]).contains("the brake is on").then_some(()) }).await;
+    until("the brake", || async { ask(&config, &["source"]).await.contains("the brake is on").then_some(()) }).await;
     for arguments in [&["source"][..], &["source", "release_brake", "{\"streams\": [\"products\"]}"]] {
         println!("    $ millstream {}", arguments.join(" "));
-        ask(&config, arguments).lines().take(3).for_each(|line| println!("    {}", short(line, 150)));
+        ask(&config, arguments).await.lines().take(3).for_each(|line| println!("    {}", short(line, 150)));
     }
-    until_equal(folder.path(), &files).await;
+    files.until_written(folder.path(), "the last change").await;
     println!("\nEvery document equals what the files say.");
     println!("\nNow try, in another terminal:");
     println!("  $EDITOR {}      and save it", inbox.join("products.csv").display());
@@ -67,7 +67,7 @@ pub async fn show(end: Option<Instant>) {
         sleep(Duration::from_millis(500)).await;
         tail.lines().last().inspect(|line| println!("  {}", short(line, 130)));
     }
-    until_equal(folder.path(), &files).await;
+    files.until_written(folder.path(), "the last change").await;
     println!("\nEvery document equals what the files say. Cleaning up.");
     host.stop().await;
 }
@@ -76,23 +76,13 @@ async fn rewritten(what: &str, files: &Inbox, folder: &Path, tail: &mut Tail) {
     println!("\n--- {what}");
     files.write(&folder.join("inbox"), false);
     let mut lines = tail.wait().await;
-    until_equal(folder, files).await;
+    files.until_written(folder, what).await;
     lines.extend(tail.lines());
     lines.iter().take(3).for_each(|line| println!("    {}", short(line, 150)));
 }
 
-async fn until_equal(folder: &Path, files: &Inbox) {
-    let wanted = files.documents();
-    until("the documents to equal the files", || async {
-        let found = Fold::read(&documents_path(folder)).documents("products");
-        differences("products", &wanted, &found).is_empty().then_some(())
-    })
-    .await;
-}
-
 /// What the program says.
-fn ask(config: &Path, arguments: &[&str]) -> String {
-    let output = std::process::Command::new(host_bin()).args(arguments).arg("--config").arg(config).output();
-    let output = output.expect("the program can be run");
-    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+async fn ask(config: &Path, arguments: &[&str]) -> String {
+    let (_, out, err) = millstream_tests::ask(config, arguments).await;
+    out + &err
 }
